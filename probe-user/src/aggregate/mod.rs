@@ -1,0 +1,3 @@
+//! Counts: pure, no clock, no I/O, driven by events alone.
+
+pub mod summary;

@@ -1,0 +1,4 @@
+//! dropwatch-rs: explains every TCP retransmit and every packet the Linux kernel drops.
+
+pub mod aggregate;
+pub mod event;
