@@ -35,7 +35,12 @@ wire! {
         pub sampled_ns: u64,
         /// `total_retrans` after the last retransmit seen: tells late from early failures.
         pub total_retrans: u32,
-        /// The flow's birth (its first state change) was seen.
-        pub born: u32,
+        /// 1: the flow matches the filters, so samples and its end are reported.
+        pub shown: u32,
     }
 }
+
+/// Sockets the kernel programs remember; the least recently used one is forgotten first.
+pub const MAX_FLOWS: u32 = 16_384;
+/// Least time between two samples of one flow, ns.
+pub const SAMPLE_INTERVAL_NS: u64 = 100_000_000;

@@ -218,3 +218,17 @@ pub struct Features {
     /// First byte after it.
     pub skb_release_data_end: u64,
 }
+
+impl Features {
+    /// Nothing known yet.
+    pub const NONE: Self = Self {
+        kfree_skb_reason: 0,
+        kfree_skb_rx_sk: 0,
+        retransmit_err: 0,
+        send_reset_reason: 0,
+        reason_consumed: 0,
+        reserved: 0,
+        skb_release_data_start: 0,
+        skb_release_data_end: 0,
+    };
+}

@@ -117,6 +117,19 @@ pub fn ip<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
     Some(found)
 }
 
+/// The transport protocol of the IP packet at `at`, without the rest of [`ip`].
+#[inline(always)]
+pub fn transport_protocol<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<u8> {
+    match headers.byte(at)? >> 4 {
+        4 => headers.byte(at + 9),
+        6 => {
+            let next = headers.byte(at + 6)?;
+            if is_extension(next) { Some(ipv6_transport(headers, at, next).0) } else { Some(next) }
+        }
+        _ => None,
+    }
+}
+
 /// Do packets of that protocol begin with two ports?
 #[must_use]
 #[inline(always)]
@@ -150,20 +163,27 @@ fn ipv6<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
     let fixed: [u8; 8] = headers.array(at)?;
     let source: [u8; 16] = headers.array(at + 8)?;
     let destination: [u8; 16] = headers.array(at + 24)?;
-    let mut next = fixed[6];
+    let (next, transport) = ipv6_transport(headers, at, fixed[6]);
+    Some(Ip {
+        tuple: RawTuple { source, destination, protocol: next, version: version_of(&source, &destination), ..RawTuple::NONE },
+        transport,
+        total_length: 40 + u32::from(u16::from_be_bytes([fixed[4], fixed[5]])),
+    })
+}
+
+/// Walks the extension headers: the transport protocol and where its header is (0: not there).
+#[inline(always)]
+fn ipv6_transport<H: Headers + ?Sized>(headers: &H, at: u32, first: u8) -> (u8, u32) {
+    let mut next = first;
     let mut offset = at + 40;
-    let mut transport = 0;
     let mut step = 0;
     while step < MAX_EXTENSIONS {
-        let is_extension = matches!(next, 0 | 43 | 44 | 51 | 60 | 135);
-        if !is_extension {
-            transport = offset;
-            break;
+        if !is_extension(next) {
+            return (next, offset);
         }
         let Some(extension) = headers.array::<4>(offset) else { break };
         if next == 44 && u16::from_be_bytes([extension[2], extension[3]]) & 0xfff8 != 0 {
-            next = extension[0];
-            break;
+            return (extension[0], 0);
         }
         offset += match next {
             44 => 8,
@@ -173,11 +193,13 @@ fn ipv6<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
         next = extension[0];
         step += 1;
     }
-    Some(Ip {
-        tuple: RawTuple { source, destination, protocol: next, version: version_of(&source, &destination), ..RawTuple::NONE },
-        transport,
-        total_length: 40 + u32::from(u16::from_be_bytes([fixed[4], fixed[5]])),
-    })
+    (next, 0)
+}
+
+/// Hop-by-hop, routing, fragment, authentication, destination options, mobility.
+#[inline(always)]
+const fn is_extension(next: u8) -> bool {
+    matches!(next, 0 | 43 | 44 | 51 | 60 | 135)
 }
 
 /// A packet whose addresses are both v4-mapped is shown as IPv4.

@@ -1,0 +1,52 @@
+//! Writing a record: reserve, fill, submit; or count the loss.
+
+use aya_ebpf::helpers::{bpf_get_smp_processor_id, generated::bpf_ktime_get_boot_ns};
+use probe_common::{ABI_VERSION, Header, RecordKind, stats::Stat};
+
+use crate::maps::{EVENTS, count};
+
+/// Now, on the clock of [`Header::ktime_ns`].
+#[inline(always)]
+pub(crate) fn now() -> u64 {
+    // SAFETY: a helper without arguments.
+    unsafe { bpf_ktime_get_boot_ns() }
+}
+
+/// Records that begin with a [`Header`] and for which all zeros is a valid value.
+///
+/// # Safety
+/// Both must be true of the implementing type.
+pub(crate) unsafe trait Record: Sized + 'static {
+    const KIND: RecordKind;
+}
+
+/// Streams one record; false if the ring was full.
+#[inline(always)]
+pub(crate) fn emit<T: Record>(fill: impl FnOnce(&mut T)) -> bool {
+    let Some(mut slot) = EVENTS.reserve::<T>(0) else {
+        count(Stat::RingFull);
+        return false;
+    };
+    let record = slot.as_mut_ptr();
+    // SAFETY: the slot is as large as the record.
+    unsafe { core::ptr::write_bytes(record, 0, 1) };
+    // SAFETY: the slot is aligned to 8 bytes, and zeros are a valid value.
+    let record = unsafe { &mut *record };
+    let header: *mut T = record;
+    let header: *mut Header = header.cast();
+    // SAFETY: every record begins with a header.
+    unsafe {
+        header.write(Header {
+            kind: T::KIND as u16,
+            abi: ABI_VERSION,
+            len: size_of::<T>() as u32,
+            cpu: bpf_get_smp_processor_id(),
+            reserved: 0,
+            ktime_ns: now(),
+        });
+    }
+    fill(record);
+    slot.submit(0);
+    count(Stat::Records);
+    true
+}
