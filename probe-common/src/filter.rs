@@ -120,10 +120,23 @@ pub enum ReasonMatch {
 impl Filters {
     /// No filter: everything is shown.
     pub const NONE: Self = {
-        const PREFIXES: Prefixes =
-            Prefixes { values: [Prefix { address: [0; 2], mask: [0; 2] }; MAX_VALUES], len: 0, reserved: 0 };
-        const PORTS: Ports = Ports { len: 0, values: [PortRange { low: 0, high: 0 }; MAX_VALUES] };
-        const REASONS: ReasonSet = ReasonSet { bits: [0; MAX_REASONS / 64], active: 0, reserved: 0 };
+        const PREFIXES: Prefixes = Prefixes {
+            values: [Prefix {
+                address: [0; 2],
+                mask: [0; 2],
+            }; MAX_VALUES],
+            len: 0,
+            reserved: 0,
+        };
+        const PORTS: Ports = Ports {
+            len: 0,
+            values: [PortRange { low: 0, high: 0 }; MAX_VALUES],
+        };
+        const REASONS: ReasonSet = ReasonSet {
+            bits: [0; MAX_REASONS / 64],
+            active: 0,
+            reserved: 0,
+        };
         Self {
             host: PREFIXES,
             source: PREFIXES,
@@ -152,7 +165,9 @@ impl Filters {
     pub fn matches_tuple(&self, tuple: &RawTuple) -> bool {
         let has_ports = tuple.flags & RawTuple::HAS_PORTS != 0;
         let (sport, dport) = (tuple.source_port, tuple.destination_port);
-        if self.port.len != 0 && !(has_ports && (self.port.contain(sport) || self.port.contain(dport))) {
+        if self.port.len != 0
+            && !(has_ports && (self.port.contain(sport) || self.port.contain(dport)))
+        {
             return false;
         }
         if self.source_port.len != 0 && !(has_ports && self.source_port.contain(sport)) {
@@ -187,7 +202,9 @@ impl Filters {
                 break;
             }
             let want = self.netns[i];
-            if (want.cookie != 0 && want.cookie == netns.cookie) || (want.cookie == 0 && want.inode == netns.inode) {
+            if (want.cookie != 0 && want.cookie == netns.cookie)
+                || (want.cookie == 0 && want.inode == netns.inode)
+            {
                 return true;
             }
             i += 1;
@@ -277,7 +294,9 @@ impl Prefixes {
                 break;
             }
             let prefix = &self.values[i];
-            if (address[0] & prefix.mask[0]) == prefix.address[0] && (address[1] & prefix.mask[1]) == prefix.address[1] {
+            if (address[0] & prefix.mask[0]) == prefix.address[0]
+                && (address[1] & prefix.mask[1]) == prefix.address[1]
+            {
                 return true;
             }
             i += 1;
@@ -304,5 +323,8 @@ impl ReasonSet {
 #[inline(always)]
 fn words(bytes: &[u8; 16]) -> [u64; 2] {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *bytes;
-    [u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes([i, j, k, l, m, n, o, p])]
+    [
+        u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
+    ]
 }

@@ -134,7 +134,10 @@ pub fn transport_protocol<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<u
 #[must_use]
 #[inline(always)]
 pub const fn has_ports(protocol: u8) -> bool {
-    matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP | protocol::DCCP | protocol::UDPLITE)
+    matches!(
+        protocol,
+        protocol::TCP | protocol::UDP | protocol::SCTP | protocol::DCCP | protocol::UDPLITE
+    )
 }
 
 #[inline(always)]
@@ -153,7 +156,11 @@ fn ipv4<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
             version: 4,
             ..RawTuple::NONE
         },
-        transport: if later_fragment { 0 } else { at + header_length },
+        transport: if later_fragment {
+            0
+        } else {
+            at + header_length
+        },
         total_length: u32::from(u16::from_be_bytes([fixed[2], fixed[3]])),
     })
 }
@@ -181,7 +188,9 @@ fn ipv6_transport<H: Headers + ?Sized>(headers: &H, at: u32, first: u8) -> (u8, 
         if !is_extension(next) {
             return (next, offset);
         }
-        let Some(extension) = headers.array::<4>(offset) else { break };
+        let Some(extension) = headers.array::<4>(offset) else {
+            break;
+        };
         if next == 44 && u16::from_be_bytes([extension[2], extension[3]]) & 0xfff8 != 0 {
             return (extension[0], 0);
         }
@@ -193,6 +202,7 @@ fn ipv6_transport<H: Headers + ?Sized>(headers: &H, at: u32, first: u8) -> (u8, 
         next = extension[0];
         step += 1;
     }
+<<<<<<< HEAD
     (next, 0)
 }
 
@@ -200,12 +210,29 @@ fn ipv6_transport<H: Headers + ?Sized>(headers: &H, at: u32, first: u8) -> (u8, 
 #[inline(always)]
 const fn is_extension(next: u8) -> bool {
     matches!(next, 0 | 43 | 44 | 51 | 60 | 135)
+=======
+    Some(Ip {
+        tuple: RawTuple {
+            source,
+            destination,
+            protocol: next,
+            version: version_of(&source, &destination),
+            ..RawTuple::NONE
+        },
+        transport,
+        total_length: 40 + u32::from(u16::from_be_bytes([fixed[4], fixed[5]])),
+    })
+>>>>>>> btf
 }
 
 /// A packet whose addresses are both v4-mapped is shown as IPv4.
 #[inline(always)]
 fn version_of(source: &[u8; 16], destination: &[u8; 16]) -> u8 {
-    if is_mapped(source) && is_mapped(destination) { 4 } else { 6 }
+    if is_mapped(source) && is_mapped(destination) {
+        4
+    } else {
+        6
+    }
 }
 
 /// Is it `::ffff:a.b.c.d`?
@@ -219,14 +246,28 @@ pub fn is_mapped(address: &[u8; 16]) -> bool {
 /// Where the inner packet of a tunnel begins. `hint`: the kernel's own offset of the inner network header, 0 if it has
 /// none; it finds tunnels on ports of their own.
 #[inline(always)]
-pub fn encapsulated<H: Headers + ?Sized>(headers: &H, outer: &Ip, hint: u32) -> Option<Encapsulated> {
+pub fn encapsulated<H: Headers + ?Sized>(
+    headers: &H,
+    outer: &Ip,
+    hint: u32,
+) -> Option<Encapsulated> {
     if outer.transport == 0 {
         return None;
     }
     let at = outer.transport;
     match outer.tuple.protocol {
-        protocol::IPIP => Some(Encapsulated { tunnel: Tunnel::Ipip, id: 0, has_id: false, inner: at }),
-        protocol::IPV6 => Some(Encapsulated { tunnel: Tunnel::Sit, id: 0, has_id: false, inner: at }),
+        protocol::IPIP => Some(Encapsulated {
+            tunnel: Tunnel::Ipip,
+            id: 0,
+            has_id: false,
+            inner: at,
+        }),
+        protocol::IPV6 => Some(Encapsulated {
+            tunnel: Tunnel::Sit,
+            id: 0,
+            has_id: false,
+            inner: at,
+        }),
         protocol::GRE => gre(headers, at),
         protocol::UDP => {
             let at = at + 8;
@@ -251,7 +292,12 @@ fn vxlan<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
     }
     let inner = ethernet(headers, at + 8)?;
     let id = u32::from_be_bytes([0, header[4], header[5], header[6]]);
-    Some(Encapsulated { tunnel: Tunnel::Vxlan, id, has_id: true, inner })
+    Some(Encapsulated {
+        tunnel: Tunnel::Vxlan,
+        id,
+        has_id: true,
+        inner,
+    })
 }
 
 #[inline(always)]
@@ -263,7 +309,12 @@ fn geneve<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
     let payload = at + 8 + u32::from(header[0] & 0x3f) * 4;
     let inner = payload_of(headers, u16::from_be_bytes([header[2], header[3]]), payload)?;
     let id = u32::from_be_bytes([0, header[4], header[5], header[6]]);
-    Some(Encapsulated { tunnel: Tunnel::Geneve, id, has_id: true, inner })
+    Some(Encapsulated {
+        tunnel: Tunnel::Geneve,
+        id,
+        has_id: true,
+        inner,
+    })
 }
 
 #[inline(always)]
@@ -286,7 +337,12 @@ fn gre<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
         next += 4;
     }
     let inner = payload_of(headers, headers.be16(at + 2)?, next)?;
-    Some(Encapsulated { tunnel: Tunnel::Gre, id, has_id, inner })
+    Some(Encapsulated {
+        tunnel: Tunnel::Gre,
+        id,
+        has_id,
+        inner,
+    })
 }
 
 #[inline(always)]

@@ -16,7 +16,11 @@ wire! {
 
 impl RawNetns {
     /// "Not known".
-    pub const UNKNOWN: Self = Self { cookie: 0, inode: 0, reserved: 0 };
+    pub const UNKNOWN: Self = Self {
+        cookie: 0,
+        inode: 0,
+        reserved: 0,
+    };
 }
 
 wire! {
