@@ -20,10 +20,11 @@ wire! {
 }
 
 wire! {
-    /// Addresses that equal `address` where `mask` has ones; IPv4 as `::ffff:a.b.c.d/96+n`. Words in network byte order.
-    pub struct Prefix {
-        /// The address, host part 0.
-        pub address: [u64; 2],
+    /// Sixteen bytes that equal `value` where `mask` has ones: an address prefix (IPv4 as `::ffff:a.b.c.d/96+n`) or a name with
+    /// its NUL. Each word holds eight bytes in their order in memory.
+    pub struct Masked {
+        /// The bytes; 0 where `mask` is 0.
+        pub value: [u64; 2],
         /// The mask.
         pub mask: [u64; 2],
     }
@@ -41,9 +42,9 @@ wire! {
 
 wire! {
     /// One list of values.
-    pub struct Prefixes {
+    pub struct MaskedList {
         /// The values.
-        pub values: [Prefix; MAX_VALUES],
+        pub values: [Masked; MAX_VALUES],
         /// How many of `values` count; 0: the filter is not set.
         pub len: u32,
         /// Always 0.
@@ -67,19 +68,19 @@ wire! {
     /// All filters.
     pub struct Filters {
         /// Either end's address.
-        pub host: Prefixes,
+        pub host: MaskedList,
         /// Source address.
-        pub source: Prefixes,
+        pub source: MaskedList,
         /// Destination address.
-        pub destination: Prefixes,
+        pub destination: MaskedList,
         /// Drop reasons to show.
         pub reason: ReasonSet,
         /// Drop reasons not to show.
         pub exclude_reason: ReasonSet,
         /// Namespaces; an entry with a cookie is compared by it, one without by the inode.
         pub netns: [RawNetns; MAX_VALUES],
-        /// Interface names, NUL-padded.
-        pub interface: [[u8; 16]; MAX_VALUES],
+        /// Interface names.
+        pub interface: MaskedList,
         /// IANA protocol numbers.
         pub protocol: [u8; MAX_VALUES],
         /// Either end's port.
@@ -90,8 +91,6 @@ wire! {
         pub destination_port: Ports,
         /// How many of `netns` count; 0: the filter is not set.
         pub netns_len: u32,
-        /// How many of `interface` count; 0: the filter is not set.
-        pub interface_len: u32,
         /// How many of `protocol` count; 0: the filter is not set.
         pub protocol_len: u32,
         /// 1: user space filters by owner (`--pid`, `--cgroup`), so events without a socket do not match and the others
@@ -103,6 +102,8 @@ wire! {
         pub no_retransmits: u32,
         /// 1: some filter needs the tuple.
         pub needs_tuple: u32,
+        /// Always 0.
+        pub reserved: u32,
     }
 }
 
@@ -120,9 +121,9 @@ pub enum ReasonMatch {
 impl Filters {
     /// No filter: everything is shown.
     pub const NONE: Self = {
-        const PREFIXES: Prefixes = Prefixes {
-            values: [Prefix {
-                address: [0; 2],
+        const MASKED: MaskedList = MaskedList {
+            values: [Masked {
+                value: [0; 2],
                 mask: [0; 2],
             }; MAX_VALUES],
             len: 0,
@@ -138,24 +139,24 @@ impl Filters {
             reserved: 0,
         };
         Self {
-            host: PREFIXES,
-            source: PREFIXES,
-            destination: PREFIXES,
+            host: MASKED,
+            source: MASKED,
+            destination: MASKED,
             reason: REASONS,
             exclude_reason: REASONS,
             netns: [RawNetns::UNKNOWN; MAX_VALUES],
-            interface: [[0; 16]; MAX_VALUES],
+            interface: MASKED,
             protocol: [0; MAX_VALUES],
             port: PORTS,
             source_port: PORTS,
             destination_port: PORTS,
             netns_len: 0,
-            interface_len: 0,
             protocol_len: 0,
             by_owner: 0,
             no_drops: 0,
             no_retransmits: 0,
             needs_tuple: 0,
+            reserved: 0,
         }
     };
 
@@ -179,7 +180,7 @@ impl Filters {
         if self.protocol_len != 0 && !self.has_protocol(tuple.protocol) {
             return false;
         }
-        let (src, dst) = (words(&tuple.source), words(&tuple.destination));
+        let (src, dst) = (tuple.source.words, tuple.destination.words);
         if self.host.len != 0 && !(self.host.contain(src) || self.host.contain(dst)) {
             return false;
         }
@@ -216,21 +217,7 @@ impl Filters {
     #[must_use]
     #[inline(always)]
     pub fn matches_interface(&self, name: &[u8; 16]) -> bool {
-        if self.interface_len == 0 {
-            return true;
-        }
-        let got = words(name);
-        let mut i = 0;
-        while i < MAX_VALUES {
-            if i >= self.interface_len as usize {
-                break;
-            }
-            if words(&self.interface[i]) == got {
-                return true;
-            }
-            i += 1;
-        }
-        false
+        self.interface.len == 0 || self.interface.contain(words(name))
     }
 
     /// Does a drop with that reason match?
@@ -285,17 +272,17 @@ impl Ports {
     }
 }
 
-impl Prefixes {
+impl MaskedList {
     #[inline(always)]
-    fn contain(&self, address: [u64; 2]) -> bool {
+    fn contain(&self, bytes: [u64; 2]) -> bool {
         let mut i = 0;
         while i < MAX_VALUES {
             if i >= self.len as usize {
                 break;
             }
-            let prefix = &self.values[i];
-            if (address[0] & prefix.mask[0]) == prefix.address[0]
-                && (address[1] & prefix.mask[1]) == prefix.address[1]
+            let want = &self.values[i];
+            if (bytes[0] & want.mask[0]) == want.value[0]
+                && (bytes[1] & want.mask[1]) == want.value[1]
             {
                 return true;
             }
@@ -308,7 +295,8 @@ impl Prefixes {
 impl ReasonSet {
     #[inline(always)]
     fn contains(&self, reason: u32) -> bool {
-        let reason = reason as usize & (MAX_REASONS - 1);
+        // The compiler knows that it is small enough, the verifier must see it.
+        let reason = core::hint::black_box(reason) as usize & (MAX_REASONS - 1);
         (self.bits[reason / 64] >> (reason % 64)) & 1 != 0
     }
 
@@ -320,8 +308,10 @@ impl ReasonSet {
     }
 }
 
+/// Sixteen bytes as [`Masked`] holds them.
+#[must_use]
 #[inline(always)]
-fn words(bytes: &[u8; 16]) -> [u64; 2] {
+pub const fn words(bytes: &[u8; 16]) -> [u64; 2] {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *bytes;
     [
         u64::from_ne_bytes([a, b, c, d, e, f, g, h]),

@@ -38,7 +38,7 @@ pub use offsets::Offsets;
 pub use reset::RawReset;
 pub use retransmit::{Class, RawRetransmit};
 pub use sock::{RawNetns, RawSock, RawTcp};
-pub use tuple::RawTuple;
+pub use tuple::{RawAddress, RawTuple};
 
 /// Rises with every change of a record, a map or a setting. Each record carries it.
 pub const ABI_VERSION: u16 = 1;

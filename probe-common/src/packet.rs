@@ -5,7 +5,7 @@
 //! Sources: RFC 791, 8200 (IP), 9293 (TCP), 768 (UDP), 792 and 4443 (ICMP), 7348 (VXLAN), 8926 (Geneve), 2784 and 2890
 //! (GRE), 2003 (IPIP), 4213 (SIT), IEEE 802.1Q.
 
-use crate::{RawTuple, tuple::mapped};
+use crate::{RawAddress, RawTuple, tuple};
 
 /// IPv4 EtherType.
 pub const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -39,6 +39,13 @@ const MAX_EXTENSIONS: usize = 8;
 pub trait Headers {
     /// The `N` bytes at `at`, if they are there.
     fn array<const N: usize>(&self, at: u32) -> Option<[u8; N]>;
+
+    /// The same number. In the kernel it goes through memory, where the verifier loses track of it: otherwise it would look at
+    /// everything that follows once for each way to get here.
+    #[inline(always)]
+    fn forget(&self, number: u32) -> u32 {
+        number
+    }
 
     /// The byte at `at`.
     #[inline(always)]
@@ -107,6 +114,7 @@ pub fn ip<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
         6 => ipv6(headers, at)?,
         _ => return None,
     };
+    found.transport = headers.forget(found.transport);
     if found.transport != 0 && has_ports(found.tuple.protocol) {
         if let Some(ports) = headers.array::<4>(found.transport) {
             found.tuple.source_port = u16::from_be_bytes([ports[0], ports[1]]);
@@ -114,6 +122,7 @@ pub fn ip<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
             found.tuple.flags = RawTuple::HAS_PORTS;
         }
     }
+    found.tuple.protocol = headers.forget(u32::from(found.tuple.protocol)) as u8;
     Some(found)
 }
 
@@ -134,10 +143,7 @@ pub fn transport_protocol<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<u
 #[must_use]
 #[inline(always)]
 pub const fn has_ports(protocol: u8) -> bool {
-    matches!(
-        protocol,
-        protocol::TCP | protocol::UDP | protocol::SCTP | protocol::DCCP | protocol::UDPLITE
-    )
+    matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP | protocol::DCCP | protocol::UDPLITE)
 }
 
 #[inline(always)]
@@ -150,17 +156,13 @@ fn ipv4<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
     let later_fragment = u16::from_be_bytes([fixed[6], fixed[7]]) & 0x1fff != 0;
     Some(Ip {
         tuple: RawTuple {
-            source: mapped([fixed[12], fixed[13], fixed[14], fixed[15]]),
-            destination: mapped([fixed[16], fixed[17], fixed[18], fixed[19]]),
+            source: RawAddress::mapped([fixed[12], fixed[13], fixed[14], fixed[15]]),
+            destination: RawAddress::mapped([fixed[16], fixed[17], fixed[18], fixed[19]]),
             protocol: fixed[9],
             version: 4,
             ..RawTuple::NONE
         },
-        transport: if later_fragment {
-            0
-        } else {
-            at + header_length
-        },
+        transport: if later_fragment { 0 } else { at + header_length },
         total_length: u32::from(u16::from_be_bytes([fixed[2], fixed[3]])),
     })
 }
@@ -168,14 +170,19 @@ fn ipv4<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
 #[inline(always)]
 fn ipv6<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
     let fixed: [u8; 8] = headers.array(at)?;
-    let source: [u8; 16] = headers.array(at + 8)?;
-    let destination: [u8; 16] = headers.array(at + 24)?;
+    let source = address(headers, at + 8)?;
+    let destination = address(headers, at + 24)?;
     let (next, transport) = ipv6_transport(headers, at, fixed[6]);
     Some(Ip {
-        tuple: RawTuple { source, destination, protocol: next, version: version_of(&source, &destination), ..RawTuple::NONE },
+        tuple: RawTuple { source, destination, protocol: next, version: tuple::version(source, destination), ..RawTuple::NONE },
         transport,
         total_length: 40 + u32::from(u16::from_be_bytes([fixed[4], fixed[5]])),
     })
+}
+
+#[inline(always)]
+fn address<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<RawAddress> {
+    Some(RawAddress::from_halves(headers.array(at)?, headers.array(at + 8)?))
 }
 
 /// Walks the extension headers: the transport protocol and where its header is (0: not there).
@@ -188,9 +195,7 @@ fn ipv6_transport<H: Headers + ?Sized>(headers: &H, at: u32, first: u8) -> (u8, 
         if !is_extension(next) {
             return (next, offset);
         }
-        let Some(extension) = headers.array::<4>(offset) else {
-            break;
-        };
+        let Some(extension) = headers.array::<4>(offset) else { break };
         if next == 44 && u16::from_be_bytes([extension[2], extension[3]]) & 0xfff8 != 0 {
             return (extension[0], 0);
         }
@@ -202,7 +207,6 @@ fn ipv6_transport<H: Headers + ?Sized>(headers: &H, at: u32, first: u8) -> (u8, 
         next = extension[0];
         step += 1;
     }
-<<<<<<< HEAD
     (next, 0)
 }
 
@@ -210,64 +214,19 @@ fn ipv6_transport<H: Headers + ?Sized>(headers: &H, at: u32, first: u8) -> (u8, 
 #[inline(always)]
 const fn is_extension(next: u8) -> bool {
     matches!(next, 0 | 43 | 44 | 51 | 60 | 135)
-=======
-    Some(Ip {
-        tuple: RawTuple {
-            source,
-            destination,
-            protocol: next,
-            version: version_of(&source, &destination),
-            ..RawTuple::NONE
-        },
-        transport,
-        total_length: 40 + u32::from(u16::from_be_bytes([fixed[4], fixed[5]])),
-    })
->>>>>>> btf
-}
-
-/// A packet whose addresses are both v4-mapped is shown as IPv4.
-#[inline(always)]
-fn version_of(source: &[u8; 16], destination: &[u8; 16]) -> u8 {
-    if is_mapped(source) && is_mapped(destination) {
-        4
-    } else {
-        6
-    }
-}
-
-/// Is it `::ffff:a.b.c.d`?
-#[must_use]
-#[inline(always)]
-pub fn is_mapped(address: &[u8; 16]) -> bool {
-    let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = *address;
-    u64::from_ne_bytes([a, b, c, d, e, f, g, h]) == 0 && u32::from_be_bytes([i, j, k, l]) == 0xffff
 }
 
 /// Where the inner packet of a tunnel begins. `hint`: the kernel's own offset of the inner network header, 0 if it has
 /// none; it finds tunnels on ports of their own.
 #[inline(always)]
-pub fn encapsulated<H: Headers + ?Sized>(
-    headers: &H,
-    outer: &Ip,
-    hint: u32,
-) -> Option<Encapsulated> {
+pub fn encapsulated<H: Headers + ?Sized>(headers: &H, outer: &Ip, hint: u32) -> Option<Encapsulated> {
     if outer.transport == 0 {
         return None;
     }
     let at = outer.transport;
     match outer.tuple.protocol {
-        protocol::IPIP => Some(Encapsulated {
-            tunnel: Tunnel::Ipip,
-            id: 0,
-            has_id: false,
-            inner: at,
-        }),
-        protocol::IPV6 => Some(Encapsulated {
-            tunnel: Tunnel::Sit,
-            id: 0,
-            has_id: false,
-            inner: at,
-        }),
+        protocol::IPIP => Some(Encapsulated { tunnel: Tunnel::Ipip, id: 0, has_id: false, inner: at }),
+        protocol::IPV6 => Some(Encapsulated { tunnel: Tunnel::Sit, id: 0, has_id: false, inner: at }),
         protocol::GRE => gre(headers, at),
         protocol::UDP => {
             let at = at + 8;
@@ -292,12 +251,7 @@ fn vxlan<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
     }
     let inner = ethernet(headers, at + 8)?;
     let id = u32::from_be_bytes([0, header[4], header[5], header[6]]);
-    Some(Encapsulated {
-        tunnel: Tunnel::Vxlan,
-        id,
-        has_id: true,
-        inner,
-    })
+    Some(Encapsulated { tunnel: Tunnel::Vxlan, id, has_id: true, inner })
 }
 
 #[inline(always)]
@@ -309,12 +263,7 @@ fn geneve<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
     let payload = at + 8 + u32::from(header[0] & 0x3f) * 4;
     let inner = payload_of(headers, u16::from_be_bytes([header[2], header[3]]), payload)?;
     let id = u32::from_be_bytes([0, header[4], header[5], header[6]]);
-    Some(Encapsulated {
-        tunnel: Tunnel::Geneve,
-        id,
-        has_id: true,
-        inner,
-    })
+    Some(Encapsulated { tunnel: Tunnel::Geneve, id, has_id: true, inner })
 }
 
 #[inline(always)]
@@ -337,12 +286,7 @@ fn gre<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
         next += 4;
     }
     let inner = payload_of(headers, headers.be16(at + 2)?, next)?;
-    Some(Encapsulated {
-        tunnel: Tunnel::Gre,
-        id,
-        has_id,
-        inner,
-    })
+    Some(Encapsulated { tunnel: Tunnel::Gre, id, has_id, inner })
 }
 
 #[inline(always)]

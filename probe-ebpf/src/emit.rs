@@ -28,8 +28,7 @@ pub(crate) fn emit<T: Record>(fill: impl FnOnce(&mut T)) -> bool {
         return false;
     };
     let record = slot.as_mut_ptr();
-    // SAFETY: the slot is as large as the record.
-    unsafe { core::ptr::write_bytes(record, 0, 1) };
+    zero(record);
     // SAFETY: the slot is aligned to 8 bytes, and zeros are a valid value.
     let record = unsafe { &mut *record };
     let header: *mut T = record;
@@ -49,4 +48,19 @@ pub(crate) fn emit<T: Record>(fill: impl FnOnce(&mut T)) -> bool {
     slot.submit(0);
     count(Stat::Records);
     true
+}
+
+/// Fills a record with zeros, eight bytes at a time. Volatile, or the compiler would call a `memset` that goes byte by byte.
+#[inline(always)]
+fn zero<T: Record>(record: *mut T) {
+    const { assert!(size_of::<T>() % 8 == 0 && align_of::<T>() == 8) };
+    let words: *mut u64 = record.cast();
+    let mut i = 0;
+    while i < size_of::<T>() / 8 {
+        // SAFETY: within the record.
+        let word = unsafe { words.add(i) };
+        // SAFETY: aligned and within the reserved slot.
+        unsafe { word.write_volatile(0) };
+        i += 1;
+    }
 }

@@ -30,8 +30,8 @@ static STATS: PerCpuArray<u64> = PerCpuArray::with_max_entries(STATS_LEN, 0);
 #[map]
 pub(crate) static FLOWS: LruHashMap<u64, FlowState> = LruHashMap::with_max_entries(MAX_FLOWS, 0);
 
-/// Counts one of the programs' own mishaps.
-#[inline(always)]
+/// Counts one of the programs' own mishaps. A function of its own, because every read of kernel memory can end here.
+#[inline(never)]
 pub(crate) fn count(stat: Stat) {
     if let Some(counter) = STATS.get_ptr_mut(stat as u32) {
         // SAFETY: a live map value of this CPU.

@@ -16,8 +16,10 @@ use crate::{
 
 /// Programs of one CPU that can be under way at once on Linux 5.10, where one can interrupt itself; later kernels allow one.
 const DEPTH: usize = 4;
-/// Any offset below 256 can be read 16 bytes on.
-const BUFFER: usize = 256 + 16;
+/// Any offset below 256 can be read 20 bytes on; behind that is room for `forget`.
+const CELL: usize = 256 + 24;
+const CELL_LEN: usize = 64;
+const BUFFER: usize = CELL + CELL_LEN;
 
 /// Room for the headers of the packets one program looks at.
 #[repr(C)]
@@ -55,6 +57,13 @@ impl Scratch {
         Some(Self { buffers, buffer })
     }
 
+    /// The same value, but the verifier no longer knows how it came about: what follows is looked at once and not once for
+    /// each way to get here.
+    #[inline(always)]
+    pub(crate) fn forget<T: Copy>(&self, value: T) -> T {
+        forget(self.buffer, value)
+    }
+
     #[inline(always)]
     pub(crate) fn leave(self) {
         // SAFETY: as in `enter`.
@@ -65,7 +74,7 @@ impl Scratch {
 
 /// The bytes of a packet from its network header on.
 pub(crate) struct View {
-    buffer: *const u8,
+    buffer: *mut u8,
     pub(crate) len: u32,
 }
 
@@ -77,19 +86,42 @@ impl Headers for View {
         }
         // The mask tells the verifier what the comparison told the compiler.
         let at = (at & setting!(BYTE_MASK)) as usize;
-        // SAFETY: at + N ≤ 255 + 16, the size of the buffer.
+        // SAFETY: at + N ≤ 255 + 20, the size of the buffer.
         let bytes = unsafe { self.buffer.add(at) };
         // SAFETY: as above; byte arrays have no alignment.
         Some(unsafe { bytes.cast::<[u8; N]>().read() })
     }
+
+    #[inline(always)]
+    fn forget(&self, number: u32) -> u32 {
+        forget(self.buffer, number)
+    }
+}
+
+/// Writes plain numbers to the cell of a buffer and reads them back.
+#[inline(always)]
+fn forget<T: Copy>(buffer: *mut u8, value: T) -> T {
+    const { assert!(size_of::<T>() <= CELL_LEN && align_of::<T>() <= 8) };
+    // SAFETY: behind the bytes that `array` reads, within the buffer.
+    let cell: *mut T = unsafe { buffer.add(CELL) }.cast();
+    // SAFETY: aligned and ours.
+    unsafe { cell.write_volatile(value) };
+    // SAFETY: as above.
+    unsafe { cell.read_volatile() }
 }
 
 impl View {
-    /// Copies the bytes.
+    /// Copies the bytes, eight at a time. Volatile, or the compiler would call a `memcpy` that goes byte by byte.
     #[inline(always)]
     pub(crate) fn copy_to(&self, out: &mut [u8; HEADER_SNAP]) {
-        // SAFETY: both are at least that long.
-        unsafe { core::ptr::copy_nonoverlapping(self.buffer, out.as_mut_ptr(), HEADER_SNAP) };
+        let from: *const u64 = self.buffer.cast_const().cast();
+        let to: *mut u64 = out.as_mut_ptr().cast();
+        let mut i = 0;
+        while i < HEADER_SNAP / 8 {
+            // SAFETY: both are at least that long, and aligned: buffers and the record's headers lie at multiples of 8.
+            unsafe { to.add(i).write_volatile(from.add(i).read_volatile()) };
+            i += 1;
+        }
     }
 }
 
@@ -125,7 +157,7 @@ impl Packet {
         // SAFETY: writes at most 255 bytes into a buffer that is longer.
         let failed = unsafe { bpf_probe_read_kernel(scratch.buffer.cast(), len, packet.network as *const _) };
         if failed == 0 {
-            packet.headers.len = len;
+            packet.headers.len = scratch.forget(len);
         } else {
             count(Stat::ReadFault);
         }

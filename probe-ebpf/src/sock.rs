@@ -2,10 +2,10 @@
 
 use aya_ebpf::helpers::generated::bpf_jiffies64;
 use probe_common::{
-    RawNetns, RawSock, RawTcp, RawTuple,
+    RawAddress, RawNetns, RawSock, RawTcp, RawTuple,
     offsets::ABSENT,
-    packet::{is_mapped, protocol},
-    tuple::mapped,
+    packet::protocol,
+    tuple::version,
 };
 
 use crate::{
@@ -42,9 +42,9 @@ pub(crate) fn netns(net: Address) -> Option<RawNetns> {
 #[inline(always)]
 pub(crate) fn tuple(sock: Address, family: u16, protocol: u8) -> RawTuple {
     let (source, destination) = if family == AF_INET6 {
-        (sock.get(offset!(skc_v6_rcv_saddr)), sock.get(offset!(skc_v6_daddr)))
+        (v6(sock, offset!(skc_v6_rcv_saddr)), v6(sock, offset!(skc_v6_daddr)))
     } else {
-        (mapped(sock.get(offset!(skc_rcv_saddr))), mapped(sock.get(offset!(skc_daddr))))
+        (RawAddress::mapped(sock.get(offset!(skc_rcv_saddr))), RawAddress::mapped(sock.get(offset!(skc_daddr))))
     };
     RawTuple {
         source,
@@ -52,10 +52,15 @@ pub(crate) fn tuple(sock: Address, family: u16, protocol: u8) -> RawTuple {
         source_port: sock.get(offset!(skc_num)),
         destination_port: u16::from_be(sock.get(offset!(skc_dport))),
         protocol,
-        version: if is_mapped(&source) && is_mapped(&destination) { 4 } else { 6 },
+        version: version(source, destination),
         flags: RawTuple::HAS_PORTS,
         reserved: 0,
     }
+}
+
+#[inline(always)]
+fn v6(sock: Address, place: u32) -> RawAddress {
+    RawAddress { words: sock.get(place) }
 }
 
 /// Is the object behind it a whole `struct sock`?

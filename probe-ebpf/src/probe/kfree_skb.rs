@@ -9,7 +9,7 @@ use probe_common::{
     DropCount, DropCountKey, Filters, RawDrop, RawNetns, RawTuple, RecordKind,
     filter::ReasonMatch,
     offsets::ABSENT,
-    packet::{self, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN},
+    packet::{self, Headers, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN},
     stats::Stat,
 };
 
@@ -30,16 +30,18 @@ unsafe impl Record for RawDrop {
 const ARPHRD_ETHER: u16 = 1;
 
 /// One drop: what is known of it before it is decided whether it is shown.
+#[derive(Clone, Copy)]
+#[repr(C)]
 struct Seen {
-    skb: Typed,
-    reason: u32,
     location: u64,
     /// The socket that was to receive it, or that sent it; 0: none.
     sock: Address,
-    is_receiver: bool,
-    family: u16,
-    device: Option<Address>,
+    /// The device it is at; 0: not known.
+    device: Address,
     netns: RawNetns,
+    reason: u32,
+    is_receiver: u32,
+    family: u32,
 }
 
 /// `kfree_skb(skb, location[, reason[, rx_sk]])`
@@ -57,54 +59,63 @@ pub(crate) fn run(ctx: &BtfTracePointContext) {
         return;
     }
     let Some(scratch) = Scratch::enter(&skb::DROP_HEADERS) else { return };
-    let seen = look(ctx, reason, location);
-    let packet = Packet::read(seen.skb, &scratch);
-    tell(&seen, &packet);
+    // SAFETY: skb is never NULL at this tracepoint.
+    let skb = unsafe { Typed::argument(ctx, 0) };
+    let seen = scratch.forget(look(ctx, skb.address(), reason, location));
+    let packet = Packet::read(skb, &scratch);
+    tell(skb, &seen, &packet, &scratch);
     scratch.leave();
 }
 
 #[inline(always)]
-fn look(ctx: &BtfTracePointContext, reason: u32, location: u64) -> Seen {
-    // SAFETY: skb is never NULL at this tracepoint.
-    let skb = unsafe { Typed::argument(ctx, 0) };
+fn look(ctx: &BtfTracePointContext, skb: Address, reason: u32, location: u64) -> Seen {
     let receiver =
         if setting!(FEATURES.kfree_skb_rx_sk) != 0 { Address::argument(ctx, 3) } else { Address(0) };
     let is_receiver = receiver.is_kernel();
-    let sock = if is_receiver { receiver } else { Address(skb.address().get(offset!(skb_sk))) };
+    let sock = if is_receiver { receiver } else { Address(skb.get(offset!(skb_sk))) };
     // On Linux 5.10 the word of skb->sk can hold a small number instead (ip_defrag_offset).
     let sock = if sock.is_kernel() { sock } else { Address(0) };
-    let family = if sock.0 == 0 { 0 } else { sock.get(offset!(skc_family)) };
-    let device = skb::device(skb.address());
+    let family: u16 = if sock.0 == 0 { 0 } else { sock.get(offset!(skc_family)) };
+    let device = skb::device(skb);
     // A packet keeps its sender's socket across veth: the device says better where it is now.
     let netns = if is_receiver { sock::netns_of_socket(sock) } else { None }
         .or(device.map(|(_, netns)| netns))
         .or_else(|| if sock.0 == 0 { None } else { sock::netns_of_socket(sock) })
-        .or_else(|| skb::netns_of_route(skb.address()))
+        .or_else(|| skb::netns_of_route(skb))
         .unwrap_or(RawNetns::UNKNOWN);
-    Seen { skb, reason, location, sock, is_receiver, family, device: device.map(|(device, _)| device), netns }
+    Seen {
+        location,
+        sock,
+        device: device.map_or(Address(0), |(device, _)| device),
+        netns,
+        reason,
+        is_receiver: u32::from(is_receiver),
+        family: u32::from(family),
+    }
 }
 
 /// Counts it, and shows it if it matches.
 #[inline(always)]
-fn tell(seen: &Seen, packet: &Packet) {
+fn tell(skb: Typed, seen: &Seen, packet: &Packet, scratch: &Scratch) {
     let domain = domain(seen);
-    let key = key(seen, packet, domain);
-    let segments = segments(seen.skb, packet);
+    let key = scratch.forget(key(seen, packet, domain));
+    let segments = scratch.forget(segments(skb, packet));
     let Some(counts) = counter!(DROP_COUNTS, key, ZERO) else { return };
     // SAFETY: a live map value of this CPU.
     let counts = unsafe { &mut *counts };
     add(&mut counts.packets, 1);
     add(&mut counts.segments, u64::from(segments));
-    if domain != DropCountKey::DOMAIN_NETWORK {
+    if key.domain != DropCountKey::DOMAIN_NETWORK {
         return;
     }
     let filters = filters();
-    let Some(undecided) = matches(filters, seen, packet, key.protocol) else { return };
+    let Some(undecided) = matches(filters, skb, seen, packet, key.protocol) else { return };
+    let undecided = scratch.forget(undecided);
     add(&mut counts.matched, 1);
     let emitted = emit::<RawDrop>(|record| {
         record.segments = segments;
         record.flags = if undecided { RawDrop::UNDECIDED } else { 0 };
-        fill(record, seen, packet);
+        fill(record, skb, seen, packet);
     });
     if !emitted {
         add(&mut counts.no_record, 1);
@@ -116,12 +127,12 @@ const ZERO: DropCount = DropCount { packets: 0, segments: 0, matched: 0, no_reco
 /// Is it a network drop? By the family of the socket it belongs to.
 #[inline(always)]
 fn domain(seen: &Seen) -> u8 {
-    match seen.family {
+    match seen.family as u16 {
         0 | sock::AF_INET | sock::AF_INET6 => DropCountKey::DOMAIN_NETWORK,
         sock::AF_UNIX => DropCountKey::DOMAIN_UNIX,
         sock::AF_NETLINK => DropCountKey::DOMAIN_NETLINK,
         // What a packet socket sends is a packet like any other; what it would have received is a copy.
-        sock::AF_PACKET if !seen.is_receiver && seen.device.is_some() => DropCountKey::DOMAIN_NETWORK,
+        sock::AF_PACKET if seen.is_receiver == 0 && seen.device.0 != 0 => DropCountKey::DOMAIN_NETWORK,
         sock::AF_PACKET => DropCountKey::DOMAIN_PACKET,
         _ => DropCountKey::DOMAIN_OTHER,
     }
@@ -142,7 +153,7 @@ fn key(seen: &Seen, packet: &Packet, domain: u8) -> DropCountKey {
         let state: u8 = seen.sock.get(offset!(skc_state));
         if sock::is_full(state) {
             protocol = seen.sock.get::<u16>(offset!(sk_protocol)) as u8;
-            ethertype = if seen.family == sock::AF_INET6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+            ethertype = if seen.family as u16 == sock::AF_INET6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
         }
     }
     DropCountKey { netns: seen.netns, reason: seen.reason, ethertype, protocol, domain }
@@ -173,7 +184,7 @@ fn segments(skb: Typed, packet: &Packet) -> u32 {
 
 /// Is it shown? `None`: no. `Some(true)`: user space must decide.
 #[inline(always)]
-fn matches(filters: &Filters, seen: &Seen, packet: &Packet, protocol: u8) -> Option<bool> {
+fn matches(filters: &Filters, skb: Typed, seen: &Seen, packet: &Packet, protocol: u8) -> Option<bool> {
     if filters.no_drops != 0 || !filters.matches_netns(seen.netns) {
         return None;
     }
@@ -186,67 +197,53 @@ fn matches(filters: &Filters, seen: &Seen, packet: &Packet, protocol: u8) -> Opt
         ReasonMatch::No => return None,
         ReasonMatch::Undecided => undecided = true,
     }
-    if filters.interface_len != 0 {
-        let name: [u8; 16] = seen.device?.get(offset!(dev_name));
-        if !filters.matches_interface(&padded(name)) {
+    if filters.interface.len != 0 {
+        if seen.device.0 == 0 || !filters.matches_interface(&seen.device.get(offset!(dev_name))) {
             return None;
         }
     }
-    if filters.needs_tuple != 0 && !matches_packet(filters, seen, packet, protocol) {
+    if filters.needs_tuple != 0 && !matches_packet(filters, skb, seen, packet, protocol) {
         return None;
     }
     Some(undecided)
 }
 
-/// A name with only NULs behind its end.
-#[inline(always)]
-fn padded(mut name: [u8; 16]) -> [u8; 16] {
-    let mut ended = false;
-    for byte in &mut name {
-        ended |= *byte == 0;
-        if ended {
-            *byte = 0;
-        }
-    }
-    name
-}
-
 /// The packet itself, the one in its tunnel, or the one an ICMP error quotes.
 #[inline(always)]
-fn matches_packet(filters: &Filters, seen: &Seen, packet: &Packet, protocol: u8) -> bool {
+fn matches_packet(filters: &Filters, skb: Typed, seen: &Seen, packet: &Packet, protocol: u8) -> bool {
     let headers = &packet.headers;
-    let (at, _) = packet::skip_vlan(headers, packet.ethertype);
-    let Some(outer) = packet::ip(headers, at).filter(|_| maybe_ip(packet.ethertype)) else {
-        if packet.network == 0 && matches!(seen.family, sock::AF_INET | sock::AF_INET6) {
-            let ends = sock::tuple(seen.sock, seen.family, protocol);
-            return filters.matches_tuple(&ends);
-        }
-        if maybe_ip(packet.ethertype) {
-            count(Stat::UnmatchedNoTuple);
-        }
-        return false;
-    };
-    if filters.matches_tuple(&outer.tuple) {
-        return true;
+    if packet.network == 0 && matches!(seen.family as u16, sock::AF_INET | sock::AF_INET6) {
+        return filters.matches_tuple(&sock::tuple(seen.sock, seen.family as u16, protocol));
     }
-    if outer.transport == 0 || (outer.tuple.flags & RawTuple::HAS_PORTS == 0 && packet::has_ports(protocol)) {
+    if !maybe_ip(packet.ethertype) {
+        return false;
+    }
+    let hint = inner_offset(skb, packet);
+    let (mut at, _) = packet::skip_vlan(headers, packet.ethertype);
+    let mut tunnel_left = true;
+    let mut readable = false;
+    let mut layer = 0;
+    while layer < MAX_LAYERS {
+        let Some(ip) = packet::ip(headers, at) else { break };
+        if filters.matches_tuple(&ip.tuple) {
+            return true;
+        }
+        readable = ip.transport != 0 && (ip.tuple.flags & RawTuple::HAS_PORTS != 0 || !packet::has_ports(ip.tuple.protocol));
+        let tunnel = if tunnel_left { packet::encapsulated(headers, &ip, hint) } else { None };
+        tunnel_left = false;
+        let next = tunnel.map(|tunnel| tunnel.inner).or_else(|| packet::quoted(headers, &ip));
+        let Some(next) = next else { break };
+        at = headers.forget(next);
+        layer += 1;
+    }
+    if !readable {
         count(Stat::UnmatchedNoTuple);
-        return false;
     }
-    let mut innermost = outer;
-    if let Some(tunnel) = packet::encapsulated(headers, &outer, inner_offset(seen.skb, packet)) {
-        if let Some(inner) = packet::ip(headers, tunnel.inner) {
-            if filters.matches_tuple(&inner.tuple) {
-                return true;
-            }
-            innermost = inner;
-        }
-    }
-    match packet::quoted(headers, &innermost).and_then(|at| packet::ip(headers, at)) {
-        Some(quoted) => filters.matches_tuple(&quoted.tuple),
-        None => false,
-    }
+    false
 }
+
+/// Outer packet, inner packet, the packet that one quotes.
+const MAX_LAYERS: u32 = 3;
 
 /// Where the kernel itself says the inner packet begins; 0: it does not.
 #[inline(always)]
@@ -259,8 +256,7 @@ fn inner_offset(skb: Typed, packet: &Packet) -> u32 {
 }
 
 #[inline(always)]
-fn fill(record: &mut RawDrop, seen: &Seen, packet: &Packet) {
-    let skb = seen.skb;
+fn fill(record: &mut RawDrop, skb: Typed, seen: &Seen, packet: &Packet) {
     record.location = seen.location;
     record.reason = seen.reason;
     record.netns = seen.netns;
@@ -282,7 +278,8 @@ fn fill(record: &mut RawDrop, seen: &Seen, packet: &Packet) {
         record.flags |= RawDrop::HAS_VLAN;
         record.vlan_tci = skb.get(offset!(skb_vlan_tci));
     }
-    if let Some(device) = seen.device {
+    if seen.device.0 != 0 {
+        let device = seen.device;
         record.ifindex = device.get(offset!(dev_ifindex));
         record.ifname = device.get(offset!(dev_name));
         let kind: u16 = device.get(offset!(dev_type));
@@ -294,7 +291,7 @@ fn fill(record: &mut RawDrop, seen: &Seen, packet: &Packet) {
         record.route_input = route.get(offset!(dst_input));
     }
     if seen.sock.0 != 0 {
-        if seen.is_receiver {
+        if seen.is_receiver != 0 {
             record.flags |= RawDrop::SOCK_IS_RECEIVER;
         }
         sock::fill(&mut record.sock, seen.sock, seen.sock);

@@ -35,7 +35,7 @@ pub(crate) fn sent(ctx: &BtfTracePointContext) {
 #[inline(always)]
 fn report(sk: Address, answered: Address, reason: u32, flags: u32) {
     let filters = filters();
-    if filters.no_retransmits != 0 || filters.interface_len != 0 || (filters.by_owner != 0 && !sk.is_kernel()) {
+    if filters.no_retransmits != 0 || filters.interface.len != 0 || (filters.by_owner != 0 && !sk.is_kernel()) {
         return;
     }
     let (netns, tuple) = if sk.is_kernel() {

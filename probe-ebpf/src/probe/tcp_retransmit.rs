@@ -67,7 +67,7 @@ pub(crate) fn skb(ctx: &BtfTracePointContext) {
     add(&mut count.segments, u64::from(attempt.segments));
 
     let filters = filters();
-    let shown = filters.no_retransmits == 0 && filters.interface_len == 0 && filters.matches_netns(netns) && {
+    let shown = filters.no_retransmits == 0 && filters.interface.len == 0 && filters.matches_netns(netns) && {
         filters.needs_tuple == 0 || {
             let family = tcp.get(offset!(skc_family));
             filters.matches_tuple(&sock::tuple(address, family, protocol::TCP))
@@ -231,7 +231,7 @@ pub(crate) fn synack(ctx: &BtfTracePointContext) {
     };
     let filters = filters();
     if filters.no_retransmits != 0
-        || filters.interface_len != 0
+        || filters.interface.len != 0
         || !filters.matches_netns(netns)
         || (filters.needs_tuple != 0 && !filters.matches_tuple(&tuple))
     {
