@@ -1,10 +1,11 @@
-//! Made-up BTF: what real kernels have rarely or never. Real ones are in `tests/btf.rs`.
+//! Made-up BTF: what real kernels have rarely or never. Real ones are in `tests/btf/`.
 
 use std::collections::HashMap;
 
 use proptest::prelude::*;
 
 use super::{Btf, BtfError, Place};
+use crate::kernel::reasons::ReasonNames;
 
 const INT: u32 = 1;
 const PTR: u32 = 2;
@@ -158,7 +159,7 @@ fn bitfields_say_which_bits() {
             "new",
             FLAG | STRUCT,
             8,
-            &[("a", 1, 5 << 24 | 34), ("b", 1, 32)],
+            &[("a", 1, (5 << 24) + 34), ("b", 1, 32)],
         )
         .structure("old", STRUCT, 8, &[("a", 2, 37), ("b", 1, 32)])
         .parse();
@@ -293,6 +294,27 @@ fn a_module_goes_on_where_vmlinux_ends() {
 }
 
 #[test]
+fn reasons_without_values_are_named_by_tracefs() {
+    let mut maker = Maker::default();
+    maker
+        .add("", PTR, 0, 0, &[])
+        .add("skb_drop_reason", ENUM, 0, 4, &[]) // declared, not defined
+        .add("", FUNC_PROTO, 4, 0, &[0, 1, 0, 1, 0, 1, 0, 2])
+        .add("", PTR, 0, 3, &[])
+        .add("btf_trace_kfree_skb", TYPEDEF, 0, 4, &[]);
+    let format = r#"print fmt: "", __print_symbolic(REC->reason, { 2, "NO_SOCKET" })"#;
+    let names = |format: Option<&str>| {
+        let format = format.map(str::to_owned);
+        let load = |_: &str| Err(BtfError::NotBtf);
+        ReasonNames::with_sources(&maker.parse(), || format, Box::new(load))
+    };
+    let name = |mut names: ReasonNames, code| names.lookup(code).unwrap().name.to_string();
+    assert_eq!(name(names(Some(format)), 2), "NO_SOCKET");
+    assert_eq!(name(names(Some(format)), 3), "3");
+    assert_eq!(name(names(None), 2), "2");
+}
+
+#[test]
 fn circles_end() {
     let mut maker = Maker::default();
     maker
@@ -347,7 +369,7 @@ proptest! {
         maker.name("s");
         // Small numbers make references likely to hit; the kind is in the upper byte.
         for (at, word) in words.iter().enumerate() {
-            let word = if at % 3 == 1 { (word % 20) << 24 | word / 10 } else { *word };
+            let word = if at % 3 == 1 { ((word % 20) << 24) | (word / 10) } else { *word };
             maker.types.extend(word.to_le_bytes());
         }
         if let Ok(btf) = Btf::parse(maker.bytes()) {
