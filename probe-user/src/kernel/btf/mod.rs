@@ -27,7 +27,7 @@ pub use self::error::BtfError;
 /// The number of a type; 0 is `void`.
 type Id = u32;
 
-/// Modifiers and typedefs in a row. Real kernels have at most five; made-up bytes can go in circles.
+/// Modifiers and typedefs in a row. Kernels have at most six; made-up bytes can go in circles.
 const MAX_CHAIN: usize = 32;
 /// Unnamed structs and unions inside each other.
 const MAX_NESTING: u32 = 16;
