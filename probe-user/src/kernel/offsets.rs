@@ -108,14 +108,9 @@ fn find(btf: &Btf, member: &Member) -> Result<u32, Why> {
     Ok(place(byte, bit, width))
 }
 
-/// Which arguments the tracepoints have: by position and type, for prototypes are backported without the version that
-/// had them first.
+/// Which arguments the tracepoints have: by position and type, for prototypes are backported to kernels older than the
+/// one that had them first.
 fn features(btf: &Btf) -> Features {
-    let has = |tracepoint: &str, position: usize, c_type: &str| {
-        let args = btf.tracepoint_args(tracepoint).unwrap_or_default();
-        let arg = args.get(position).map(String::as_str).unwrap_or_default();
-        u32::from(arg.strip_prefix("const ").unwrap_or(arg) == c_type)
-    };
     let consumed = btf.enum_values("skb_drop_reason").and_then(|values| {
         let (_, value) = values
             .into_iter()
@@ -123,12 +118,23 @@ fn features(btf: &Btf) -> Features {
         u32::try_from(value).ok()
     });
     Features {
-        kfree_skb_reason: has("kfree_skb", 2, "enum skb_drop_reason"),
-        // const since 7.2
-        kfree_skb_rx_sk: has("kfree_skb", 3, "struct sock *"),
-        retransmit_err: has("tcp_retransmit_skb", 2, "int"),
-        send_reset_reason: has("tcp_send_reset", 2, "enum sk_rst_reason"),
+        kfree_skb_reason: has_drop_reason(btf).into(),
+        kfree_skb_rx_sk: has_arg(btf, "kfree_skb", 3, "struct sock *").into(),
+        retransmit_err: has_arg(btf, "tcp_retransmit_skb", 2, "int").into(),
+        send_reset_reason: has_arg(btf, "tcp_send_reset", 2, "enum sk_rst_reason").into(),
         reason_consumed: consumed.unwrap_or(0),
         ..Features::default()
     }
+}
+
+/// Does `kfree_skb` pass a reason?
+pub(super) fn has_drop_reason(btf: &Btf) -> bool {
+    has_arg(btf, "kfree_skb", 2, "enum skb_drop_reason")
+}
+
+/// `const` comes and goes: `rx_sk` has it since 7.2.
+fn has_arg(btf: &Btf, tracepoint: &str, position: usize, c_type: &str) -> bool {
+    btf.tracepoint_args(tracepoint)
+        .and_then(|mut args| (position < args.len()).then(|| args.swap_remove(position)))
+        .is_some_and(|arg| arg.strip_prefix("const ").unwrap_or(&arg) == c_type)
 }

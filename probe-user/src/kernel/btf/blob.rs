@@ -10,6 +10,8 @@ use super::BtfError;
 
 const MAGIC: u16 = 0xeb9f;
 const HEADER: usize = 24;
+/// `KSYM_NAME_LEN`, which the kernel's own reader enforces.
+const MAX_NAME: usize = 512;
 
 /// What a type is: `BTF_KIND_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +225,7 @@ impl Blob {
         }
         let strings = self.bytes.get(self.strings.clone())?;
         let rest = strings.get(offset..)?;
-        rest.get(..rest.iter().position(|&byte| byte == 0)?)
+        rest.get(..rest.iter().take(MAX_NAME).position(|&byte| byte == 0)?)
     }
 }
 
