@@ -2,3 +2,4 @@
 
 pub mod aggregate;
 pub mod event;
+pub mod kernel;
