@@ -1,5 +1,6 @@
 //! The door to the running kernel and host: what it is, what it counts, what its addresses and namespaces are called.
 
 pub mod clock;
+pub mod counters;
 pub mod kallsyms;
 pub mod netns;
