@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{
-    Cause, DropClass, EventTime, Kind, Location, Name, Netns, Owner, TcpInfo, Tuple,
-};
+use crate::event::{Cause, DropClass, EventTime, Kind, Location, Name, Netns, Owner, TcpInfo, Tuple};
 
 /// Totals so far or of the whole run.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,5 +2,7 @@
 
 pub mod clock;
 pub mod counters;
+pub mod interfaces;
 pub mod kallsyms;
 pub mod netns;
+pub mod preflight;

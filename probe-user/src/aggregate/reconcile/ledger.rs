@@ -111,18 +111,15 @@ impl Ledger {
             }
         }
         for (netns, counters) in readings {
-            let account = match self
+            let place = self
                 .accounts
-                .iter_mut()
+                .iter()
                 .position(|account| account.is(&netns))
-            {
-                Some(index) => self.accounts.get_mut(index),
-                None => {
-                    self.accounts.push(Account::default());
-                    self.accounts.last_mut()
-                }
-            };
-            if let Some(account) = account {
+                .unwrap_or(self.accounts.len());
+            if place == self.accounts.len() {
+                self.accounts.push(Account::default());
+            }
+            if let Some(account) = self.accounts.get_mut(place) {
                 let name = netns.name.clone().or_else(|| account.netns.name.clone());
                 account.netns = Netns { name, ..netns };
                 // It was lost from sight only.

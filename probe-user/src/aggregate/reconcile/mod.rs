@@ -79,7 +79,7 @@ pub fn reconcile(
 struct Sums {
     /// Events and segments by class and outcome.
     retransmits: BTreeMap<(u8, u8), (u64, u64)>,
-    /// By reason, protocol and EtherType.
+    /// By reason, protocol and `EtherType`.
     drops: BTreeMap<(Name, u8, u16), u64>,
 }
 

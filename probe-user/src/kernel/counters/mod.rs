@@ -171,7 +171,8 @@ fn read<'a>(path: &Path, buffer: &'a mut Vec<u8>) -> io::Result<&'a str> {
     std::str::from_utf8(buffer).map_err(io::Error::other)
 }
 
-/// Reads the counters of every namespace. One that cannot be entered, or went meanwhile, is left out.
+/// Reads the counters of every known namespace. One that cannot be entered, or went meanwhile, is left out: where a
+/// reading matters, scan the namespaces first, because the process a door belongs to may have exited.
 pub fn read_all(namespaces: &mut Namespaces) -> Vec<(Netns, Counters)> {
     let visits = namespaces.visit_all(|| Counters::read(Path::new(NET)));
     let mut readings = Vec::with_capacity(visits.len());

@@ -219,16 +219,16 @@ impl Namespaces {
             (false, Some(process)) if is_process => Ok(process),
             (false, Some(_)) => bail!("--netns {spec}: no process has this id"),
             (false, None) => {
-                let mut names: Vec<String> = Vec::new();
-                scan::named(&self.paths.run_netns, |found| names.extend(found.name));
-                names.sort();
-                let names = if names.is_empty() {
+                let mut existing: Vec<String> = Vec::new();
+                scan::named(&self.paths.run_netns, |found| existing.extend(found.name));
+                existing.sort();
+                let existing = if existing.is_empty() {
                     "it has none".to_owned()
                 } else {
-                    format!("it has {}", names.join(", "))
+                    format!("it has {}", existing.join(", "))
                 };
                 bail!(
-                    "--netns {spec}: no namespace of that name in {}: {names}",
+                    "--netns {spec}: no namespace of that name in {}: {existing}",
                     self.paths.run_netns.display()
                 )
             }

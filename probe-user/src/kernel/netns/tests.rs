@@ -1,5 +1,4 @@
 use std::ffi::OsStr;
-use std::path::Path;
 
 use proptest::prelude::*;
 
@@ -407,6 +406,5 @@ mod kernel {
         let start = Instant::now();
         assert!(all.visit_all(|| Ok(())).len() >= 20);
         println!("enter each {:?}", start.elapsed());
-        assert!(Path::new("/proc").exists());
     }
 }

@@ -195,7 +195,7 @@ fn row<'a>(result: &'a Reconciliation, counter: &str) -> &'a ReconcileRow {
         .unwrap_or_else(|| panic!("no {counter} in {:#?}", result.rows))
 }
 
-/// kernel, kernel_max, observed, unexplained, exact
+/// `kernel`, `kernel_max`, `observed`, `unexplained`, `exact`
 fn numbers(result: &Reconciliation, counter: &str) -> (u64, u64, u64, i64, bool) {
     let row = row(result, counter);
     (
