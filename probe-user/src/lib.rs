@@ -5,8 +5,12 @@ pub mod cli;
 pub mod config;
 pub mod event;
 <<<<<<< HEAD
+<<<<<<< HEAD
 pub mod kernel;
 =======
 pub mod exit;
 pub mod sink;
 >>>>>>> sink
+=======
+pub mod kernel;
+>>>>>>> host
