@@ -4,13 +4,6 @@ pub mod aggregate;
 pub mod cli;
 pub mod config;
 pub mod event;
-<<<<<<< HEAD
-<<<<<<< HEAD
-pub mod kernel;
-=======
 pub mod exit;
-pub mod sink;
->>>>>>> sink
-=======
 pub mod kernel;
->>>>>>> host
+pub mod sink;

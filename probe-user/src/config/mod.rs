@@ -10,7 +10,7 @@ mod values;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use probe_common::filter::{Filters, MAX_VALUES, PortRange, Ports, Prefix, Prefixes};
+use probe_common::filter::{Filters, MAX_VALUES, Masked, MaskedList, PortRange, Ports};
 
 use self::checks::{
     check_limits, check_only_retransmits, check_output, check_protocols_have_ports, each, optional,
@@ -65,9 +65,9 @@ pub struct FilterConfig {
     pub ports: Vec<PortRange>,
     pub source_ports: Vec<PortRange>,
     pub destination_ports: Vec<PortRange>,
-    pub hosts: Vec<Prefix>,
-    pub sources: Vec<Prefix>,
-    pub destinations: Vec<Prefix>,
+    pub hosts: Vec<Masked>,
+    pub sources: Vec<Masked>,
+    pub destinations: Vec<Masked>,
     pub protocols: Vec<u8>,
     pub netns: Vec<NetnsSpec>,
     pub interfaces: Vec<String>,
@@ -143,9 +143,10 @@ impl FilterConfig {
     /// and reasons are still open.
     pub fn filters(&self) -> Filters {
         let mut filters = Filters {
-            host: prefixes(&self.hosts),
-            source: prefixes(&self.sources),
-            destination: prefixes(&self.destinations),
+            host: masked(self.hosts.iter().copied()),
+            source: masked(self.sources.iter().copied()),
+            destination: masked(self.destinations.iter().copied()),
+            interface: masked(self.interfaces.iter().map(|name| values::masked_name(name))),
             port: ports(&self.ports),
             source_port: ports(&self.source_ports),
             destination_port: ports(&self.destination_ports),
@@ -154,16 +155,10 @@ impl FilterConfig {
             no_retransmits: u32::from(self.only == Some(Only::Drops)),
             needs_tuple: u32::from(self.needs_tuple()),
             protocol_len: length(self.protocols.len()),
-            interface_len: length(self.interfaces.len()),
             ..Filters::NONE
         };
         for (slot, number) in filters.protocol.iter_mut().zip(&self.protocols) {
             *slot = *number;
-        }
-        for (slot, name) in filters.interface.iter_mut().zip(&self.interfaces) {
-            for (byte, value) in slot.iter_mut().zip(name.bytes()) {
-                *byte = value;
-            }
         }
         filters
     }
@@ -287,13 +282,13 @@ impl FilterConfig {
     }
 }
 
-fn prefixes(values: &[Prefix]) -> Prefixes {
-    let mut list = Prefixes {
+fn masked(values: impl ExactSizeIterator<Item = Masked>) -> MaskedList {
+    let mut list = MaskedList {
         len: length(values.len()),
         ..Filters::NONE.host
     };
     for (slot, value) in list.values.iter_mut().zip(values) {
-        *slot = *value;
+        *slot = value;
     }
     list
 }

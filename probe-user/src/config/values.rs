@@ -1,12 +1,11 @@
 //! Readers of single values: each returns what was meant, or what is wrong with it and how to write it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use probe_common::filter::{PortRange, Prefix};
-use probe_common::tuple::mapped;
+use probe_common::filter::{self, Masked, PortRange};
 
 /// Largest ring the kernel is asked for.
 const MAX_RING_BYTES: u32 = 1 << 30;
@@ -48,7 +47,7 @@ fn port(text: &str) -> Result<u16, String> {
 }
 
 /// An IPv4 prefix becomes `::ffff:a.b.c.d/96+n`. What lies beyond the prefix length is set to 0.
-pub(super) fn prefix(text: &str) -> Result<Prefix, String> {
+pub(super) fn prefix(text: &str) -> Result<Masked, String> {
     const FORM: &str =
         "write an IPv4 or IPv6 address, or a network as ADDR/LEN: 10.0.0.0/8, 2001:db8::/32";
     let (address, length) = match text.split_once('/') {
@@ -73,24 +72,24 @@ pub(super) fn prefix(text: &str) -> Result<Prefix, String> {
             })?,
     };
     let (bytes, ones) = match address {
-        IpAddr::V4(v4) => (mapped(v4.octets()), u32::from(length) + 96),
+        IpAddr::V4(v4) => (v4.to_ipv6_mapped().octets(), u32::from(length) + 96),
         IpAddr::V6(v6) => (v6.octets(), u32::from(length)),
     };
     let mask = u128::MAX.checked_shl(128 - ones).unwrap_or(0);
     let network = u128::from_be_bytes(bytes) & mask;
-    let v4_space = u128::from_be_bytes(mapped([0; 4]));
+    let v4_space = Ipv4Addr::UNSPECIFIED.to_ipv6_mapped().to_bits();
     if ones < 96 && (v4_space & mask) == network {
         return Err("such a network would hold every IPv4 address as well; write 2000::/3 for all public IPv6".to_owned());
     }
-    Ok(Prefix {
-        address: words(network),
+    Ok(Masked {
+        value: words(network),
         mask: words(mask),
     })
 }
 
 /// A prefix, as it would be typed.
-pub(super) fn show_prefix(prefix: &Prefix) -> String {
-    let network = unwords(prefix.address);
+pub(super) fn show_prefix(prefix: &Masked) -> String {
+    let network = unwords(prefix.value);
     let ones = unwords(prefix.mask).count_ones();
     let address = std::net::Ipv6Addr::from(network);
     match address.to_ipv4_mapped() {
@@ -107,6 +106,22 @@ pub(super) fn show_ports(range: PortRange) -> String {
         range.low.to_string()
     } else {
         format!("{}-{}", range.low, range.high)
+    }
+}
+
+/// A whole interface name: the NUL behind it counts, what lies behind that does not.
+pub(super) fn masked_name(name: &str) -> Masked {
+    let mut value = [0; 16];
+    let mut mask = [0; 16];
+    for (slot, byte) in value.iter_mut().zip(name.bytes()) {
+        *slot = byte;
+    }
+    for slot in mask.iter_mut().take(name.len() + 1) {
+        *slot = 0xff;
+    }
+    Masked {
+        value: filter::words(&value),
+        mask: filter::words(&mask),
     }
 }
 
@@ -288,21 +303,21 @@ mod tests {
     #[test]
     fn an_ipv4_network_is_a_mapped_one() {
         let network = prefix("10.1.2.3/8").unwrap();
-        assert_eq!(bytes_of(network.address), mapped([10, 0, 0, 0]));
+        assert_eq!(bytes_of(network.value), Ipv4Addr::new(10, 0, 0, 0).to_ipv6_mapped().octets());
         let mut mask = [0xff; 16];
         mask[13..].fill(0);
         assert_eq!(bytes_of(network.mask), mask);
         assert_eq!(
             bytes_of(prefix("0.0.0.0/0").unwrap().address),
-            mapped([0; 4])
+            Ipv4Addr::UNSPECIFIED.to_ipv6_mapped().octets()
         );
     }
 
     #[test]
     fn an_ipv6_network_loses_its_host_part() {
         let network = prefix("2001:db8::1/33").unwrap();
-        assert_eq!(bytes_of(network.address)[..4], [0x20, 0x01, 0x0d, 0xb8]);
-        assert_eq!(bytes_of(network.address)[4..], [0; 12]);
+        assert_eq!(bytes_of(network.value)[..4], [0x20, 0x01, 0x0d, 0xb8]);
+        assert_eq!(bytes_of(network.value)[4..], [0; 12]);
         assert_eq!(
             bytes_of(network.mask)[..6],
             [0xff, 0xff, 0xff, 0xff, 0x80, 0]
