@@ -112,7 +112,13 @@ fn clippy(_: &mut Run) -> Result<Counts> {
     // Types and lints do not depend on the target, so the host's will do; there it has no unwinder of its own.
     host::run(
         host::cargo()
-            .args(["clippy", "--package", "probe-ebpf", "--target-dir"])
+            .args([
+                "clippy",
+                "--no-deps",
+                "--package",
+                "probe-ebpf",
+                "--target-dir",
+            ])
             .arg(host::target()?.join("ebpf-clippy"))
             .args(["--", "-D", "warnings"])
             .env("CARGO_PROFILE_DEV_PANIC", "abort"),

@@ -118,13 +118,14 @@ fn show(args: &Args, bin: &Path, stop: &AtomicBool) -> Result<()> {
     let mut server = Process::start("the receiver", &mut server(&receiver, iperf3.as_deref())?)?;
 
     let ready = env::temp_dir().join(format!("{PREFIX}-{}.ready", std::process::id()));
-    let mut watch = Command::new(bin);
+    // Should we be killed, the kernel stops it in our place.
+    let mut watch = Command::new("setpriv");
+    watch.args(["--pdeathsig", "INT"]).arg(bin);
     if args.flags.is_empty() {
         watch.args(["--port", PORT]);
     } else {
         watch.args(&args.flags);
     }
-    let shown = host::show(&watch);
     let mut watch = Process::start("dropwatch-rs", watch.arg("--ready-file").arg(&ready))?;
     let attached = wait_for(&ready, &mut watch, stop);
     if ready.exists() {
@@ -136,7 +137,6 @@ fn show(args: &Args, bin: &Path, stop: &AtomicBool) -> Result<()> {
         "xtask: {} -> {RECEIVER}:{PORT}, {} of 100 packets dropped by the receiver's firewall",
         SENDER, args.loss
     );
-    eprintln!("$ {shown}");
     let mut client = Process::start(
         "the sender",
         &mut client(&sender, iperf3.as_deref(), args.seconds)?,

@@ -54,7 +54,6 @@ pub(crate) fn counts(args: &Args) -> Result<Counts> {
         host::cargo()
             .args([
                 "build",
-                "--locked",
                 "--release",
                 "--manifest-path",
                 "fuzz/Cargo.toml",
@@ -89,8 +88,8 @@ pub(crate) fn counts(args: &Args) -> Result<Counts> {
                 "-verbosity=1",
             ]);
         let status = host::tee(&mut fuzzer, |line| {
-            // A line per second and input is too much; the end of the run and every crash are not.
-            !line.starts_with('#') || line.contains("DONE")
+            // Progress and the recommended dictionary are too much; the end of the run and every crash are not.
+            !line.starts_with(['#', '"']) || line.contains("DONE")
         })?;
         println!(
             "fuzz target {target}: {}",
