@@ -4,16 +4,21 @@
 //! The object is committed, so that building takes a stable Rust compiler and nothing else; `cargo xtask build-ebpf`
 //! makes it. Where it is missing, only what includes `object.rs` fails to compile.
 
-use std::{env, error::Error, fs, path::Path};
+use std::{
+    env,
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Another object to embed: CI tests the one it just built.
 const VARIABLE: &str = "DROPWATCH_PROBE_OBJECT";
-const COMMITTED: &str = "ebpf/probe.o";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-env-changed={VARIABLE}");
-    let object = env::var(VARIABLE).unwrap_or_else(|_| COMMITTED.to_owned());
-    println!("cargo::rerun-if-changed={object}");
+    let committed = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("ebpf/probe.o");
+    let object = env::var_os(VARIABLE).map_or(committed, PathBuf::from);
+    println!("cargo::rerun-if-changed={}", object.display());
     let out = env::var("OUT_DIR")?;
     let code = match fs::read(&object) {
         Ok(bytes) if bytes.starts_with(b"\x7fELF") => {
@@ -27,9 +32,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn fault(object: &str, why: &str) -> String {
+fn fault(object: &Path, why: &str) -> String {
     let text = format!(
-        "the kernel programs are missing: probe-user/{object}: {why}. `cargo xtask build-ebpf` builds them"
+        "the kernel programs are missing: {}: {why}. `cargo xtask build-ebpf` builds them",
+        object.display()
     );
     format!("compile_error!({text:?})")
 }

@@ -35,13 +35,15 @@ impl Counts {
     ///
     /// A test that cannot run here says `SKIPPED …` and returns: its runner counts it as passed, so it moves over.
     pub(crate) fn read_line(&mut self, line: &str) {
+        // nextest repeats a test's own output, in which is a result of its harness, indented.
+        let result = line.strip_prefix("test result:");
         let line = line.trim();
         if line.starts_with("SKIPPED ") {
             *self += Self {
                 pending: 1,
                 ..Self::SKIPPED
             };
-        } else if let Some(rest) = line.strip_prefix("test result:") {
+        } else if let Some(rest) = result {
             *self += Self::from_words(rest);
         } else if let Some((_, rest)) = line
             .strip_prefix("Summary [")
@@ -140,6 +142,15 @@ mod tests {
             "     Summary [   0.123s] 12 tests run: 9 passed (1 slow), 2 failed, 1 timed out, 4 skipped",
         ];
         assert_eq!(read(&lines), (9, 3, 4));
+    }
+
+    #[test]
+    fn what_nextest_repeats_does_not_count_twice() {
+        let lines = [
+            "    test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 2 filtered out; finished in 0.14s",
+            "     Summary [   0.163s] 3 tests run: 2 passed, 1 failed, 0 skipped",
+        ];
+        assert_eq!(read(&lines), (2, 1, 0));
     }
 
     #[test]

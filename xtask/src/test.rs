@@ -73,6 +73,8 @@ fn kernel(cargo: impl Fn(&[&str]) -> Command, nextest: bool, required: bool) -> 
         let options = [
             "nextest",
             "run",
+            "--profile",
+            "kernel",
             "--no-fail-fast",
             "--color",
             "never",
