@@ -1,5 +1,7 @@
 //! What the kernel programs count of their own work: indices of a per-CPU array of `u64`.
 
+use crate::wire;
+
 macro_rules! stats {
     ($($(#[$meta:meta])* $name:ident = $index:literal,)*) => {
         /// One counter.
@@ -35,3 +37,13 @@ stats! {
 
 /// Length of the array.
 pub const STATS_LEN: u32 = 8;
+
+wire! {
+    /// A moment on two clocks: how fast jiffies run.
+    pub struct Tick {
+        /// `jiffies_64`
+        pub jiffies: u64,
+        /// `CLOCK_BOOTTIME`, ns
+        pub ktime_ns: u64,
+    }
+}

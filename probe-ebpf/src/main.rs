@@ -14,7 +14,10 @@ mod read;
 mod skb;
 mod sock;
 
-use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
+use aya_ebpf::{
+    macros::{btf_tracepoint, socket_filter},
+    programs::{BtfTracePointContext, SkBuffContext},
+};
 
 /// `skb:kfree_skb`, since Linux 2.6.30; with a reason since 5.17, with the receiving socket since 6.11.
 #[btf_tracepoint(function = "kfree_skb")]
@@ -70,6 +73,12 @@ pub fn tcp_send_reset(ctx: BtfTracePointContext) -> i32 {
 pub fn tcp_receive_reset(ctx: BtfTracePointContext) -> i32 {
     probe::reset::received(&ctx);
     0
+}
+
+/// Runs for the packets of a socket of our own.
+#[socket_filter]
+pub fn tick(_ctx: SkBuffContext) -> i64 {
+    probe::tick::run()
 }
 
 /// The kernel accepts helpers that are reserved to GPL programs only from a program with a licence it knows.

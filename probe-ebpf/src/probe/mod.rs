@@ -4,3 +4,4 @@ pub(crate) mod flow;
 pub(crate) mod kfree_skb;
 pub(crate) mod reset;
 pub(crate) mod tcp_retransmit;
+pub(crate) mod tick;

@@ -3,9 +3,11 @@
 pub mod btf;
 pub mod clock;
 pub mod counters;
+mod hz;
 pub mod interfaces;
 pub mod kallsyms;
 pub mod loader;
+pub mod maps;
 pub mod netns;
 pub mod offsets;
 pub mod preflight;
