@@ -17,6 +17,9 @@ use crate::event::{
     Body, Cause, Cgroup, Direction, Event, EventTime, Outcome, Owner, Reset, Retransmit, Sample, SocketId, TcpState, Verdict,
 };
 
+/// Reason of a drop for which the kernel gives none.
+pub const NOT_SPECIFIED: &str = "NOT_SPECIFIED";
+
 /// Wall-clock time of a moment.
 pub trait WallClock {
     /// `CLOCK_BOOTTIME` ns → ns since 1970-01-01T00:00:00Z.

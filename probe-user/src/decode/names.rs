@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::enrich::NOT_SPECIFIED;
+use super::NOT_SPECIFIED;
 use crate::event::Name;
 
 /// More names than any host has; beyond it the store starts anew, so that hostile bytes cannot fill the memory.
