@@ -1,8 +1,8 @@
 //! One sentence that says what a run amounts to.
 
 use super::flow::ratio;
-use super::summary::{DropGroup, RetransmitTotals, Summary};
-use crate::event::{DropClass, Kind};
+use super::summary::{RetransmitTotals, Summary};
+use crate::event::{DropClass, Kind, Netns};
 
 /// `sent`: segments sent again and sent at all by the flows that retransmitted, if known of all of them.
 pub(super) fn sentence(summary: &Summary, sent: Option<(u64, u64)>) -> String {
@@ -37,7 +37,7 @@ fn retransmits(summary: &Summary, sent: Option<(u64, u64)>) -> String {
         };
     }
     if failed > 0 {
-        text += &format!("; {} failed before being sent", count(failed, "more attempt"));
+        text += &format!("; {} failed", count(failed, "attempt"));
     }
     text
 }
@@ -53,21 +53,29 @@ fn drops(summary: &Summary) -> String {
     }
     let be = if lost == 1 { "was" } else { "were" };
     let mut text = format!("{} {be} dropped", count(lost, "packet"));
-    if let Some(group) = main_group(summary)
-        && group.packets * 2 > lost
+    if let Some((reason, netns, packets)) = main_cause(summary)
+        && packets * 2 > lost
     {
-        text += if group.packets == lost { ": " } else { ", most of them " };
-        text += &group.reason;
-        if let Some(name) = &group.netns.name {
+        text += if packets == lost { ": " } else { ", most of them " };
+        text += reason;
+        if let Some(name) = &netns.name {
             text += &format!(" in namespace {name}");
         }
     }
     text + &harmless
 }
 
-/// The largest group of real drops.
-fn main_group(summary: &Summary) -> Option<&DropGroup> {
-    summary.drop_groups.iter().filter(|group| group.class != DropClass::Benign).max_by_key(|group| group.packets)
+/// The reason and namespace of most real drops.
+fn main_cause(summary: &Summary) -> Option<(&str, &Netns, u64)> {
+    let mut causes: Vec<(&str, &Netns, u64)> = Vec::new();
+    for group in summary.drop_groups.iter().filter(|group| group.class != DropClass::Benign) {
+        let same = |(reason, netns, _): &&mut (&str, &Netns, u64)| *reason == &*group.reason && **netns == group.netns;
+        match causes.iter_mut().find(same) {
+            Some((_, _, packets)) => *packets += group.packets,
+            None => causes.push((&group.reason, &group.netns, group.packets)),
+        }
+    }
+    causes.into_iter().max_by_key(|(_, _, packets)| *packets)
 }
 
 fn count(n: u64, what: &str) -> String {
@@ -83,7 +91,7 @@ fn one(kind: Kind) -> &'static str {
         Kind::Fast => "fast retransmit",
         Kind::RackTimer => "retransmit of the reordering timer",
         Kind::SlowStart => "slow-start retransmit after a timeout",
-        Kind::NonCongestion => "retransmit after a change of the path MTU",
+        Kind::NonCongestion => "retransmit without a sign of congestion",
         Kind::TfoFallback => "Fast Open fallback",
         Kind::ZeroWindow => "zero-window retransmit",
     }
@@ -98,7 +106,7 @@ fn many(kind: Kind) -> &'static str {
         Kind::Fast => "fast retransmits",
         Kind::RackTimer => "retransmits of the reordering timer",
         Kind::SlowStart => "slow-start retransmits after a timeout",
-        Kind::NonCongestion => "retransmits after a change of the path MTU",
+        Kind::NonCongestion => "retransmits without a sign of congestion",
         Kind::TfoFallback => "Fast Open fallbacks",
         Kind::ZeroWindow => "zero-window retransmits",
     }
