@@ -1,5 +1,6 @@
 //! What is remembered of one flow.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::summary::{FlowSummary, RetransmitTotals};
@@ -60,16 +61,30 @@ impl FlowKey {
     }
 }
 
-/// Counts by kind, cause and reason.
+/// Counts by kind and cause.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Retransmits {
     events: u64,
     segments: u64,
     bytes: u64,
     failed: u64,
-    by_kind: Vec<(Kind, u64)>,
-    by_cause: Vec<(Cause, u64)>,
+    /// In the order of [`Kind::ALL`].
+    by_kind: [u64; Kind::ALL.len()],
+    /// In the order of [`CAUSES`].
+    by_cause: [u64; CAUSES.len()],
 }
+
+const CAUSES: [Cause; 9] = [
+    Cause::Pending,
+    Cause::LocalDrop,
+    Cause::HostDrop,
+    Cause::ReceiverWindow,
+    Cause::PathMtu,
+    Cause::NoAnswer,
+    Cause::Spurious,
+    Cause::OutsideHost,
+    Cause::Inconclusive,
+];
 
 impl Retransmits {
     pub(super) fn count(&mut self, retransmit: &Retransmit) {
@@ -80,8 +95,12 @@ impl Retransmits {
         self.events += 1;
         self.segments += u64::from(retransmit.segments);
         self.bytes += u64::from(retransmit.bytes);
-        add(&mut self.by_kind, retransmit.kind, 1);
-        add(&mut self.by_cause, retransmit.verdict.cause, 1);
+        if let Some(count) = slot(&mut self.by_kind, &Kind::ALL, retransmit.kind) {
+            *count += 1;
+        }
+        if let Some(count) = slot(&mut self.by_cause, &CAUSES, retransmit.verdict.cause) {
+            *count += 1;
+        }
     }
 
     pub(super) fn events(&self) -> u64 {
@@ -90,9 +109,9 @@ impl Retransmits {
 
     /// No retransmit is left without a final cause.
     pub(super) fn finish(&mut self) {
-        if let Some(at) = self.by_cause.iter().position(|(cause, _)| *cause == Cause::Pending) {
-            let (_, pending) = self.by_cause.swap_remove(at);
-            add(&mut self.by_cause, Cause::Inconclusive, pending);
+        let pending = slot(&mut self.by_cause, &CAUSES, Cause::Pending).map_or(0, std::mem::take);
+        if let Some(count) = slot(&mut self.by_cause, &CAUSES, Cause::Inconclusive) {
+            *count += pending;
         }
     }
 
@@ -101,18 +120,20 @@ impl Retransmits {
             events: self.events,
             segments: self.segments,
             bytes: self.bytes,
-            by_kind: self.by_kind.iter().copied().collect(),
-            by_cause: self.by_cause.iter().copied().collect(),
+            by_kind: counted(&Kind::ALL, &self.by_kind),
+            by_cause: counted(&CAUSES, &self.by_cause),
             failed: self.failed,
         }
     }
 }
 
-fn add<K: PartialEq>(counts: &mut Vec<(K, u64)>, key: K, count: u64) {
-    match counts.iter_mut().find(|(known, _)| *known == key) {
-        Some((_, total)) => *total += count,
-        None => counts.push((key, count)),
-    }
+/// The count of `key`, where `counts` are in the order of `keys`.
+fn slot<'a, K: PartialEq>(counts: &'a mut [u64], keys: &[K], key: K) -> Option<&'a mut u64> {
+    counts.iter_mut().zip(keys).find(|(_, known)| **known == key).map(|(count, _)| count)
+}
+
+fn counted<K: Ord + Copy>(keys: &[K], counts: &[u64]) -> BTreeMap<K, u64> {
+    keys.iter().copied().zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
 }
 
 /// One generation of a flow.
@@ -186,12 +207,18 @@ impl Flow {
         let has_room = self.drops_by_reason.len() < MAX_REASONS;
         match self.drops_by_reason.iter_mut().find(|(name, _)| *name == drop.reason.name) {
             Some((_, count)) => *count += drop.count,
-            None if has_room => self.drops_by_reason.push((Arc::clone(&drop.reason.name), drop.count)),
-            None => {
-                let other: Name = OTHER.into();
-                add(&mut self.drops_by_reason, other, drop.count);
-            }
+            None if has_room => self.new_reason(Arc::clone(&drop.reason.name), drop.count),
+            None => match self.drops_by_reason.iter_mut().find(|(name, _)| &**name == OTHER) {
+                Some((_, count)) => *count += drop.count,
+                None => self.new_reason(OTHER.into(), drop.count),
+            },
         }
+    }
+
+    /// Most flows have one reason only: no room is taken in advance.
+    fn new_reason(&mut self, name: Name, count: u64) {
+        self.drops_by_reason.reserve_exact(1);
+        self.drops_by_reason.push((name, count));
     }
 
     fn seen(&mut self, time: EventTime, netns: &Netns, owner: &Owner) {
