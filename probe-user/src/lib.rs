@@ -3,6 +3,8 @@
 pub mod aggregate;
 pub mod cli;
 pub mod config;
+pub mod decode;
+pub mod enrich;
 pub mod event;
 pub mod exit;
 pub mod kernel;
