@@ -1,6 +1,7 @@
 //! Retransmits. What the members of the socket say at these tracepoints, and when, decides the class: the first rule that fits.
 
 use aya_ebpf::programs::BtfTracePointContext;
+use aya_log_ebpf::debug;
 use probe_common::{
     Class, FlowState, RawRetransmit, RawSock, RawTuple, RecordKind, RetransmitCount, RetransmitCountKey,
     packet::protocol,
@@ -57,6 +58,19 @@ pub(crate) fn skb(ctx: &BtfTracePointContext) {
     let class = classify(tcp, &attempt);
     let address = sk.address();
     let (outcome, unsure) = outcome(address, &attempt);
+
+    debug!(
+        ctx,
+        "retransmit class {} outcome {}: err {} pending {} ca_state {} sacked {} retransmits {} total_retrans {}",
+        class as u8,
+        outcome as u8,
+        attempt.error,
+        attempt.pending,
+        attempt.ca_state,
+        attempt.sacked,
+        attempt.retransmits,
+        attempt.total_retrans
+    );
 
     let netns = sock::netns_of_socket(address).unwrap_or(probe_common::RawNetns::UNKNOWN);
     let key = RetransmitCountKey { netns, class: class as u8, outcome: outcome as u8, reserved: [0; 6] };

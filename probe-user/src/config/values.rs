@@ -1,5 +1,6 @@
 //! Readers of single values: each returns what was meant, or what is wrong with it and how to write it.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,6 +24,16 @@ pub enum NetnsSpec {
     Pid(u32),
     /// A file like /proc/PID/ns/net.
     Path(PathBuf),
+}
+
+impl fmt::Display for NetnsSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Pid(pid) => write!(f, "{pid}"),
+            Self::Path(path) => write!(f, "{}", path.display()),
+        }
+    }
 }
 
 pub(super) fn ports(text: &str) -> Result<PortRange, String> {

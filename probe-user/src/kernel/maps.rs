@@ -21,7 +21,17 @@ pub struct Counts {
     pub drops: Vec<(DropCountKey, DropCount)>,
     pub retransmits: Vec<(RetransmitCountKey, RetransmitCount)>,
     /// By `Stat`.
-    stats: Vec<u64>,
+    pub stats: Vec<u64>,
+    pub told: Told,
+}
+
+/// What the kernel tells of the programs only while they are attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Events that a program missed because it was already running on that CPU (`recursion_misses`, Linux 5.12).
+    pub recursion_missed: u64,
+    /// Time in the programs, where the kernel measures it (`kernel.bpf_stats_enabled`).
+    pub kernel_ns: Option<u64>,
 }
 
 impl Counts {
@@ -47,17 +57,19 @@ impl Programs {
             .iter()
             .map(|stat| Ok(stats.get(&(*stat as u32), 0).context("read the map STATS")?.iter().sum()))
             .collect::<Result<_>>()?;
-        Ok(Counts { drops, retransmits, stats })
+        Ok(Counts { drops, retransmits, stats, ..Counts::default() })
     }
 
-    /// Events that a program missed because it was already running on that CPU (`recursion_misses`, Linux 5.12).
-    pub fn recursion_missed(&self) -> u64 {
-        let missed = |name: &&str| {
-            let program = self.ebpf.program(name)?;
-            let fd = program.fd().ok()?.as_fd().as_raw_fd();
-            fdinfo(fd, "recursion_misses:")
+    /// What the kernel tells of all programs together.
+    pub fn told(&self) -> Told {
+        let sum = |field: &str| {
+            let one = |name: &&str| {
+                let program = self.ebpf.program(name)?.fd().ok()?;
+                fdinfo(program.as_fd().as_raw_fd(), field)
+            };
+            PROGRAMS.iter().filter_map(one).sum()
         };
-        PROGRAMS.iter().filter_map(missed).sum()
+        Told { recursion_missed: sum("recursion_misses:"), kernel_ns: Some(sum("run_time_ns:")).filter(|ns| *ns > 0) }
     }
 
     /// Memory of all maps, as the kernel accounts it.

@@ -4,6 +4,7 @@
 pub mod btf;
 pub mod clock;
 pub mod counters;
+mod debug;
 mod hz;
 pub mod interfaces;
 pub mod kallsyms;
@@ -16,11 +17,14 @@ pub mod preflight;
 pub mod reasons;
 mod start;
 
+pub use self::start::{announce, doctor};
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use aya::maps::{MapData, RingBuf};
 
+use self::debug::DebugMessages;
 pub use self::names::sources;
 use self::clock::{Clock, boottime_ns};
 use self::counters::read_all;
@@ -45,6 +49,16 @@ fn lock(knowledge: &Mutex<Knowledge>) -> MutexGuard<'_, Knowledge> {
     knowledge.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A tracepoint as people write it: with its group.
+pub fn probe_name(tracepoint: &str) -> String {
+    let group = match tracepoint {
+        "kfree_skb" => "skb",
+        "inet_sock_set_state" => "sock",
+        _ => "tcp",
+    };
+    format!("{group}:{tracepoint}")
+}
+
 /// The kernel with our programs attached.
 pub struct Kernel {
     programs: Programs,
@@ -58,6 +72,9 @@ pub struct Kernel {
     pub hz: Option<u32>,
     /// When the last probe was attached, `CLOCK_BOOTTIME` ns.
     pub attached_ns: u64,
+    detached: bool,
+    /// The programs' debug messages (`-v`).
+    debug: Option<DebugMessages>,
     /// What will be missing, and why; for stderr.
     pub warnings: Vec<String>,
 }
@@ -68,15 +85,13 @@ impl Kernel {
         self.programs.take_ring()
     }
 
-    /// The programs, for their debug messages.
-    pub fn programs_mut(&mut self) -> &mut Programs {
-        &mut self.programs
-    }
-
     /// To be called about once a second: follows the wall clock, finds namespaces that came or went, reads counters so
     /// that those of a namespace that ends are not lost.
     pub fn tick(&mut self) -> Result<()> {
         self.clock.sample();
+        if let Some(debug) = &mut self.debug {
+            debug.print();
+        }
         let now = boottime_ns();
         let mut knowledge = lock(&self.knowledge);
         let changes = knowledge.namespaces.rescan(now).context("look for network namespaces")?;
@@ -94,7 +109,7 @@ impl Kernel {
     /// Holds what the programs counted against the kernel's counters, while tracing goes on.
     pub fn compare(&mut self) -> Result<(Counts, Reconciliation)> {
         self.read(Moment::BeforeDetach)?;
-        let counts = self.programs.counts()?;
+        let counts = Counts { told: self.programs.told(), ..self.programs.counts()? };
         self.read(Moment::AfterDetach)?;
         let reconciliation = self.reconcile(&counts);
         Ok((counts, reconciliation))
@@ -103,13 +118,23 @@ impl Kernel {
     /// Detaches the programs. The records that are still in the ring can be read after this.
     pub fn detach(&mut self) -> Result<(Counts, Reconciliation)> {
         self.read(Moment::BeforeDetach)?;
-        let missed = self.programs.recursion_missed();
+        let told = self.programs.told();
         self.programs.detach()?;
-        let mut counts = self.programs.counts()?;
-        counts.recursion_missed = missed;
+        self.detached = true;
+        let counts = Counts { told, ..self.programs.counts()? };
         self.read(Moment::AfterDetach)?;
         let reconciliation = self.reconcile(&counts);
         Ok((counts, reconciliation))
+    }
+
+    /// Detached: no record will follow.
+    pub fn is_detached(&self) -> bool {
+        self.detached
+    }
+
+    /// Inode of the tracer's own network namespace; 0 if it cannot be told.
+    pub fn own_netns(&self) -> u32 {
+        rustix::fs::stat("/proc/self/ns/net").ok().and_then(|stat| u32::try_from(stat.st_ino).ok()).unwrap_or(0)
     }
 
     /// Memory of the programs' maps.

@@ -9,6 +9,7 @@ use probe_common::Filters;
 use super::btf::Btf;
 use super::clock::{Clock, boottime_ns};
 use super::counters::read_all;
+use super::debug::DebugMessages;
 use super::interfaces::Interfaces;
 use super::kallsyms::LiveSymbols;
 use super::loader::{PROGRAMS, Programs, Settings};
@@ -92,6 +93,8 @@ impl Kernel {
             .map_err(|error| warnings.push(format!("{error:#}; times that the kernel keeps in jiffies are left out")))
             .ok();
 
+        let debug = config.verbose.then(|| DebugMessages::new(&mut programs)).transpose()?;
+
         let mut ledger = Ledger::default();
         ledger.record(Moment::BeforeAttach, read_all(&mut namespaces));
         programs.attach()?;
@@ -107,6 +110,8 @@ impl Kernel {
             pace: Pace::default(),
             failures_traced: types.features.retransmit_err != 0,
             hz,
+            detached: false,
+            debug,
             attached_ns,
             warnings,
         })

@@ -36,6 +36,13 @@ pub struct Finding {
 }
 
 impl Finding {
+    fn sentence(&self) -> String {
+        match &self.remedy {
+            Some(remedy) => format!("{}: {}; {remedy}", self.what, self.detail),
+            None => format!("{}: {}", self.what, self.detail),
+        }
+    }
+
     fn ok(what: &'static str, detail: impl Into<String>) -> Self {
         Self {
             what,
@@ -163,12 +170,15 @@ impl Report {
     pub fn must_stop(&self) -> Option<String> {
         let sentences: Vec<String> = self
             .failures()
-            .map(|finding| match &finding.remedy {
-                Some(remedy) => format!("{}: {}; {remedy}", finding.what, finding.detail),
-                None => format!("{}: {}", finding.what, finding.detail),
-            })
+            .map(Finding::sentence)
             .collect();
         (!sentences.is_empty()).then(|| sentences.join("\n"))
+    }
+
+    /// What will be missing: one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let warnings = self.findings.iter().filter(|finding| finding.status == Status::Warn);
+        warnings.map(Finding::sentence).collect()
     }
 
     /// The report of `doctor`.

@@ -1,0 +1,5 @@
+//! Where raw records come from.
+
+mod ring;
+
+pub use ring::Ring;
