@@ -43,7 +43,7 @@ wire! {
     pub struct Tick {
         /// `jiffies_64`
         pub jiffies: u64,
-        /// `CLOCK_BOOTTIME`, ns
-        pub ktime_ns: u64,
+        /// `CLOCK_MONOTONIC`, ns
+        pub monotonic_ns: u64,
     }
 }
