@@ -67,7 +67,7 @@ pub struct Ip {
     pub tuple: RawTuple,
     /// Offset of the transport header; 0: not there (a later fragment, a broken or very long extension chain).
     pub transport: u32,
-    /// Length the IP header claims for the whole packet, header included.
+    /// Length the IP header claims for the whole packet, header included; 0: it claims none (beyond 64 KiB).
     pub total_length: u32,
 }
 
@@ -107,14 +107,23 @@ pub fn ip<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
         6 => ipv6(headers, at)?,
         _ => return None,
     };
-    if found.transport != 0 && has_ports(found.tuple.protocol) {
-        if let Some(ports) = headers.array::<4>(found.transport) {
-            found.tuple.source_port = u16::from_be_bytes([ports[0], ports[1]]);
-            found.tuple.destination_port = u16::from_be_bytes([ports[2], ports[3]]);
-            found.tuple.flags = RawTuple::HAS_PORTS;
-        }
+    if found.transport != 0
+        && has_ports(found.tuple.protocol)
+        && covers_ports(&found, at)
+        && let Some(ports) = headers.array::<4>(found.transport)
+    {
+        found.tuple.source_port = u16::from_be_bytes([ports[0], ports[1]]);
+        found.tuple.destination_port = u16::from_be_bytes([ports[2], ports[3]]);
+        found.tuple.flags = RawTuple::HAS_PORTS;
     }
     Some(found)
+}
+
+/// Are the ports inside the packet by its own account? If not, the bytes there are padding of the frame. A length of 0
+/// is that of TCP super-packets beyond 64 KiB ("BIG TCP") and of nothing else.
+#[inline(always)]
+fn covers_ports(ip: &Ip, at: u32) -> bool {
+    if ip.total_length == 0 { ip.tuple.protocol == protocol::TCP } else { ip.total_length >= ip.transport - at + 4 }
 }
 
 /// Do packets of that protocol begin with two ports?
@@ -176,7 +185,10 @@ fn ipv6<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
     Some(Ip {
         tuple: RawTuple { source, destination, protocol: next, version: version_of(&source, &destination), ..RawTuple::NONE },
         transport,
-        total_length: 40 + u32::from(u16::from_be_bytes([fixed[4], fixed[5]])),
+        total_length: match u16::from_be_bytes([fixed[4], fixed[5]]) {
+            0 => 0,
+            payload => 40 + u32::from(payload),
+        },
     })
 }
 
@@ -203,8 +215,8 @@ pub fn encapsulated<H: Headers + ?Sized>(headers: &H, outer: &Ip, hint: u32) -> 
     }
     let at = outer.transport;
     match outer.tuple.protocol {
-        protocol::IPIP => Some(Encapsulated { tunnel: Tunnel::Ipip, id: 0, has_id: false, inner: at }),
-        protocol::IPV6 => Some(Encapsulated { tunnel: Tunnel::Sit, id: 0, has_id: false, inner: at }),
+        protocol::IPIP => Some(Encapsulated { tunnel: Tunnel::Ipip, id: 0, has_id: false, inner: version(headers, at, 4)? }),
+        protocol::IPV6 => Some(Encapsulated { tunnel: Tunnel::Sit, id: 0, has_id: false, inner: version(headers, at, 6)? }),
         protocol::GRE => gre(headers, at),
         protocol::UDP => {
             let at = at + 8;
@@ -247,7 +259,8 @@ fn geneve<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
 #[inline(always)]
 fn gre<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
     let flags = headers.be16(at)?;
-    if flags & 7 != 0 {
+    // Version 0 without source routes, as Linux takes it.
+    if flags & 0x4007 != 0 {
         return None;
     }
     let mut next = at + 4;
@@ -270,21 +283,29 @@ fn gre<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
 #[inline(always)]
 fn payload_of<H: Headers + ?Sized>(headers: &H, ethertype: u16, at: u32) -> Option<u32> {
     match ethertype {
-        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => Some(at),
+        ETHERTYPE_IPV4 => version(headers, at, 4),
+        ETHERTYPE_IPV6 => version(headers, at, 6),
         ETHERTYPE_ETHERNET => ethernet(headers, at),
         _ => None,
     }
 }
 
+/// `at`, if an IP header of that version begins there.
+#[inline(always)]
+fn version<H: Headers + ?Sized>(headers: &H, at: u32, version: u8) -> Option<u32> {
+    if headers.byte(at)? >> 4 == version { Some(at) } else { None }
+}
+
 /// Offset of the IP header behind an Ethernet header at `at`, one VLAN tag allowed.
 #[inline(always)]
 fn ethernet<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<u32> {
-    match headers.be16(at + 12)? {
-        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => Some(at + 14),
-        ETHERTYPE_VLAN | ETHERTYPE_QINQ => match headers.be16(at + 16)? {
-            ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => Some(at + 18),
-            _ => None,
-        },
+    let (ethertype, payload) = match headers.be16(at + 12)? {
+        ETHERTYPE_VLAN | ETHERTYPE_QINQ => (headers.be16(at + 16)?, at + 18),
+        ethertype => (ethertype, at + 14),
+    };
+    match ethertype {
+        ETHERTYPE_IPV4 => version(headers, payload, 4),
+        ETHERTYPE_IPV6 => version(headers, payload, 6),
         _ => None,
     }
 }
