@@ -115,12 +115,14 @@ pub fn ip<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
         _ => return None,
     };
     found.transport = headers.forget(found.transport);
-    if found.transport != 0 && has_ports(found.tuple.protocol) && covers_ports(&found, at) {
-        if let Some(ports) = headers.array::<4>(found.transport) {
-            found.tuple.source_port = u16::from_be_bytes([ports[0], ports[1]]);
-            found.tuple.destination_port = u16::from_be_bytes([ports[2], ports[3]]);
-            found.tuple.flags = RawTuple::HAS_PORTS;
-        }
+    if found.transport != 0
+        && has_ports(found.tuple.protocol)
+        && covers_ports(&found, at)
+        && let Some(ports) = headers.array::<4>(found.transport)
+    {
+        found.tuple.source_port = u16::from_be_bytes([ports[0], ports[1]]);
+        found.tuple.destination_port = u16::from_be_bytes([ports[2], ports[3]]);
+        found.tuple.flags = RawTuple::HAS_PORTS;
     }
     found.tuple.protocol = headers.forget(u32::from(found.tuple.protocol)) as u8;
     Some(found)
@@ -130,7 +132,11 @@ pub fn ip<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
 /// is that of TCP super-packets beyond 64 KiB ("BIG TCP") and of nothing else.
 #[inline(always)]
 fn covers_ports(ip: &Ip, at: u32) -> bool {
-    if ip.total_length == 0 { ip.tuple.protocol == protocol::TCP } else { ip.total_length >= ip.transport - at + 4 }
+    if ip.total_length == 0 {
+        ip.tuple.protocol == protocol::TCP
+    } else {
+        ip.total_length >= ip.transport - at + 4
+    }
 }
 
 /// The transport protocol of the IP packet at `at`, without the rest of [`ip`].
@@ -140,7 +146,11 @@ pub fn transport_protocol<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<u
         4 => headers.byte(at + 9),
         6 => {
             let next = headers.byte(at + 6)?;
-            if is_extension(next) { Some(ipv6_transport(headers, at, next).0) } else { Some(next) }
+            if is_extension(next) {
+                Some(ipv6_transport(headers, at, next).0)
+            } else {
+                Some(next)
+            }
         }
         _ => None,
     }
@@ -150,7 +160,10 @@ pub fn transport_protocol<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<u
 #[must_use]
 #[inline(always)]
 pub const fn has_ports(protocol: u8) -> bool {
-    matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP | protocol::DCCP | protocol::UDPLITE)
+    matches!(
+        protocol,
+        protocol::TCP | protocol::UDP | protocol::SCTP | protocol::DCCP | protocol::UDPLITE
+    )
 }
 
 #[inline(always)]
@@ -169,7 +182,11 @@ fn ipv4<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
             version: 4,
             ..RawTuple::NONE
         },
-        transport: if later_fragment { 0 } else { at + header_length },
+        transport: if later_fragment {
+            0
+        } else {
+            at + header_length
+        },
         total_length: u32::from(u16::from_be_bytes([fixed[2], fixed[3]])),
     })
 }
@@ -181,7 +198,13 @@ fn ipv6<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
     let destination = address(headers, at + 24)?;
     let (next, transport) = ipv6_transport(headers, at, fixed[6]);
     Some(Ip {
-        tuple: RawTuple { source, destination, protocol: next, version: tuple::version(source, destination), ..RawTuple::NONE },
+        tuple: RawTuple {
+            source,
+            destination,
+            protocol: next,
+            version: tuple::version(source, destination),
+            ..RawTuple::NONE
+        },
         transport,
         total_length: match u16::from_be_bytes([fixed[4], fixed[5]]) {
             0 => 0,
@@ -192,7 +215,10 @@ fn ipv6<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
 
 #[inline(always)]
 fn address<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<RawAddress> {
-    Some(RawAddress::from_halves(headers.array(at)?, headers.array(at + 8)?))
+    Some(RawAddress::from_halves(
+        headers.array(at)?,
+        headers.array(at + 8)?,
+    ))
 }
 
 /// Walks the extension headers: the transport protocol and where its header is (0: not there).
@@ -205,7 +231,9 @@ fn ipv6_transport<H: Headers + ?Sized>(headers: &H, at: u32, first: u8) -> (u8, 
         if !is_extension(next) {
             return (next, offset);
         }
-        let Some(extension) = headers.array::<4>(offset) else { break };
+        let Some(extension) = headers.array::<4>(offset) else {
+            break;
+        };
         if next == 44 && u16::from_be_bytes([extension[2], extension[3]]) & 0xfff8 != 0 {
             return (extension[0], 0);
         }
@@ -229,14 +257,28 @@ const fn is_extension(next: u8) -> bool {
 /// Where the inner packet of a tunnel begins. `hint`: the kernel's own offset of the inner network header, 0 if it has
 /// none; it finds tunnels on ports of their own.
 #[inline(always)]
-pub fn encapsulated<H: Headers + ?Sized>(headers: &H, outer: &Ip, hint: u32) -> Option<Encapsulated> {
+pub fn encapsulated<H: Headers + ?Sized>(
+    headers: &H,
+    outer: &Ip,
+    hint: u32,
+) -> Option<Encapsulated> {
     if outer.transport == 0 {
         return None;
     }
     let at = outer.transport;
     match outer.tuple.protocol {
-        protocol::IPIP => Some(Encapsulated { tunnel: Tunnel::Ipip, id: 0, has_id: false, inner: version(headers, at, 4)? }),
-        protocol::IPV6 => Some(Encapsulated { tunnel: Tunnel::Sit, id: 0, has_id: false, inner: version(headers, at, 6)? }),
+        protocol::IPIP => Some(Encapsulated {
+            tunnel: Tunnel::Ipip,
+            id: 0,
+            has_id: false,
+            inner: version(headers, at, 4)?,
+        }),
+        protocol::IPV6 => Some(Encapsulated {
+            tunnel: Tunnel::Sit,
+            id: 0,
+            has_id: false,
+            inner: version(headers, at, 6)?,
+        }),
         protocol::GRE => gre(headers, at),
         protocol::UDP => {
             let at = at + 8;
@@ -261,7 +303,12 @@ fn vxlan<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
     }
     let inner = ethernet(headers, at + 8)?;
     let id = u32::from_be_bytes([0, header[4], header[5], header[6]]);
-    Some(Encapsulated { tunnel: Tunnel::Vxlan, id, has_id: true, inner })
+    Some(Encapsulated {
+        tunnel: Tunnel::Vxlan,
+        id,
+        has_id: true,
+        inner,
+    })
 }
 
 #[inline(always)]
@@ -273,7 +320,12 @@ fn geneve<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
     let payload = at + 8 + u32::from(header[0] & 0x3f) * 4;
     let inner = payload_of(headers, u16::from_be_bytes([header[2], header[3]]), payload)?;
     let id = u32::from_be_bytes([0, header[4], header[5], header[6]]);
-    Some(Encapsulated { tunnel: Tunnel::Geneve, id, has_id: true, inner })
+    Some(Encapsulated {
+        tunnel: Tunnel::Geneve,
+        id,
+        has_id: true,
+        inner,
+    })
 }
 
 #[inline(always)]
@@ -297,7 +349,12 @@ fn gre<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Encapsulated> {
         next += 4;
     }
     let inner = payload_of(headers, headers.be16(at + 2)?, next)?;
-    Some(Encapsulated { tunnel: Tunnel::Gre, id, has_id, inner })
+    Some(Encapsulated {
+        tunnel: Tunnel::Gre,
+        id,
+        has_id,
+        inner,
+    })
 }
 
 #[inline(always)]
@@ -313,7 +370,11 @@ fn payload_of<H: Headers + ?Sized>(headers: &H, ethertype: u16, at: u32) -> Opti
 /// `at`, if an IP header of that version begins there.
 #[inline(always)]
 fn version<H: Headers + ?Sized>(headers: &H, at: u32, version: u8) -> Option<u32> {
-    if headers.byte(at)? >> 4 == version { Some(at) } else { None }
+    if headers.byte(at)? >> 4 == version {
+        Some(at)
+    } else {
+        None
+    }
 }
 
 /// Offset of the IP header behind an Ethernet header at `at`, one VLAN tag allowed.

@@ -19,14 +19,21 @@ impl RawAddress {
     #[must_use]
     #[inline(always)]
     pub const fn mapped(v4: [u8; 4]) -> Self {
-        Self { words: [0, u64::from_ne_bytes([0, 0, 0xff, 0xff, v4[0], v4[1], v4[2], v4[3]])] }
+        Self {
+            words: [
+                0,
+                u64::from_ne_bytes([0, 0, 0xff, 0xff, v4[0], v4[1], v4[2], v4[3]]),
+            ],
+        }
     }
 
     /// From the two halves of the sixteen bytes.
     #[must_use]
     #[inline(always)]
     pub const fn from_halves(high: [u8; 8], low: [u8; 8]) -> Self {
-        Self { words: [u64::from_ne_bytes(high), u64::from_ne_bytes(low)] }
+        Self {
+            words: [u64::from_ne_bytes(high), u64::from_ne_bytes(low)],
+        }
     }
 
     /// Is it `::ffff:a.b.c.d`?
@@ -91,5 +98,9 @@ impl RawTuple {
 #[must_use]
 #[inline(always)]
 pub const fn version(source: RawAddress, destination: RawAddress) -> u8 {
-    if source.is_mapped() && destination.is_mapped() { 4 } else { 6 }
+    if source.is_mapped() && destination.is_mapped() {
+        4
+    } else {
+        6
+    }
 }

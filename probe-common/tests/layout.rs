@@ -4,8 +4,9 @@
 use core::mem::{offset_of, size_of};
 
 use probe_common::{
-    ABI_VERSION, DropCount, DropCountKey, FlowState, HEADER_SNAP, Header, RawDrop, RawFlowEnd, RawNetns, RawReset, RawRetransmit,
-    RawSample, RawSock, RawTcp, RawTuple, RetransmitCount, RetransmitCountKey,
+    ABI_VERSION, DropCount, DropCountKey, FlowState, HEADER_SNAP, Header, RawDrop, RawFlowEnd,
+    RawNetns, RawReset, RawRetransmit, RawSample, RawSock, RawTcp, RawTuple, RetransmitCount,
+    RetransmitCountKey,
 };
 
 /// Every field with its offset and size: they follow each other without a gap up to the end of the structure.
@@ -182,7 +183,7 @@ layout! {
         cookie at 0, 8;
         sampled_ns at 8, 8;
         total_retrans at 16, 4;
-        born at 20, 4;
+        shown at 20, 4;
     }
     DropCountKey: 24 {
         netns at 0, 16;
@@ -220,6 +221,7 @@ fn the_version_is_the_one_these_layouts_belong_to() {
 }
 
 #[cfg(feature = "user")]
+#[expect(clippy::unwrap_used, reason = "helpers of tests")]
 mod bytes {
     use probe_common::pod::read_pod;
     use probe_common::{Header, RawDrop, RawFlowEnd, RawReset, RawRetransmit, RawSample};
@@ -227,7 +229,9 @@ mod bytes {
 
     /// Bytes 0, 1, 2, … of a record: every field must be read from its own place, in host byte order.
     fn counting<T: FromBytes>() -> T {
-        let bytes: Vec<u8> = (0..size_of::<T>()).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let bytes: Vec<u8> = (0..size_of::<T>())
+            .map(|at| u8::try_from(at % 251).unwrap())
+            .collect();
         read_pod(&bytes).unwrap()
     }
 
@@ -240,20 +244,35 @@ mod bytes {
         let header: Header = counting();
         assert_eq!(header.kind, u16::from_ne_bytes([0, 1]));
         assert_eq!(header.abi, u16::from_ne_bytes([2, 3]));
-        assert_eq!((header.len, header.cpu, header.reserved), (u32_at(4), u32_at(8), u32_at(12)));
-        assert_eq!(header.ktime_ns, u64::from_ne_bytes([16, 17, 18, 19, 20, 21, 22, 23]));
+        assert_eq!(
+            (header.len, header.cpu, header.reserved),
+            (u32_at(4), u32_at(8), u32_at(12))
+        );
+        assert_eq!(
+            header.ktime_ns,
+            u64::from_ne_bytes([16, 17, 18, 19, 20, 21, 22, 23])
+        );
     }
 
     #[test]
     fn records() {
         let drop: RawDrop = counting();
         assert_eq!(drop.header, counting::<Header>());
-        assert_eq!(drop.location.to_ne_bytes(), [24, 25, 26, 27, 28, 29, 30, 31]);
-        assert_eq!(drop.netns.cookie.to_ne_bytes(), [48, 49, 50, 51, 52, 53, 54, 55]);
+        assert_eq!(
+            drop.location.to_ne_bytes(),
+            [24, 25, 26, 27, 28, 29, 30, 31]
+        );
+        assert_eq!(
+            drop.netns.cookie.to_ne_bytes(),
+            [48, 49, 50, 51, 52, 53, 54, 55]
+        );
         assert_eq!((drop.reason, drop.length), (u32_at(200), u32_at(204)));
         assert_eq!(drop.headers[..2], [5, 6]);
         let retransmit: RawRetransmit = counting();
-        assert_eq!(retransmit.sock.cookie.to_ne_bytes(), [24, 25, 26, 27, 28, 29, 30, 31]);
+        assert_eq!(
+            retransmit.sock.cookie.to_ne_bytes(),
+            [24, 25, 26, 27, 28, 29, 30, 31]
+        );
         let reset: RawReset = counting();
         assert_eq!((reset.reason, reset.flags), (u32_at(216), u32_at(220)));
     }

@@ -5,7 +5,9 @@ use aya_ebpf::{
     maps::{LruHashMap, PerCpuArray, PerCpuHashMap, RingBuf},
 };
 use probe_common::{
-    DropCount, DropCountKey, FlowState, RetransmitCount, RetransmitCountKey, counts::MAX_COUNT_KEYS, flow::MAX_FLOWS,
+    DropCount, DropCountKey, FlowState, RetransmitCount, RetransmitCountKey,
+    counts::MAX_COUNT_KEYS,
+    flow::MAX_FLOWS,
     stats::{STATS_LEN, Stat},
 };
 
@@ -15,7 +17,8 @@ pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
 
 /// Every drop on the host, before any filter.
 #[map]
-pub(crate) static DROP_COUNTS: PerCpuHashMap<DropCountKey, DropCount> = PerCpuHashMap::with_max_entries(MAX_COUNT_KEYS, 0);
+pub(crate) static DROP_COUNTS: PerCpuHashMap<DropCountKey, DropCount> =
+    PerCpuHashMap::with_max_entries(MAX_COUNT_KEYS, 0);
 
 /// Every retransmit on the host, before any filter.
 #[map]
@@ -45,7 +48,9 @@ pub(crate) fn count(stat: Stat) {
 pub(crate) fn add(counter: &mut u64, n: u64) {
     let counter: *mut u64 = counter;
     // SAFETY: one atomic addition to an aligned, live map value.
-    unsafe { core::arch::asm!("lock *(u64 *)({counter} + 0) += {n}", counter = in(reg) counter, n = in(reg) n) };
+    unsafe {
+        core::arch::asm!("lock *(u64 *)({counter} + 0) += {n}", counter = in(reg) counter, n = in(reg) n)
+    };
 }
 
 /// The counter of a key, made if it is new; `None` (and counted) if the table is full.
@@ -56,7 +61,8 @@ macro_rules! counter {
             Some(counter) => Some(counter),
             None => {
                 // Another CPU may have been faster; then the key is there all the same.
-                let _already_there = $crate::maps::$map.insert(&key, &$zero, $crate::maps::BPF_NOEXIST);
+                let _already_there =
+                    $crate::maps::$map.insert(&key, &$zero, $crate::maps::BPF_NOEXIST);
                 let found = $crate::maps::$map.get_ptr_mut(&key);
                 if found.is_none() {
                     $crate::maps::count(probe_common::stats::Stat::CountTableFull);

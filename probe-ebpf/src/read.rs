@@ -24,7 +24,11 @@ pub(crate) trait Memory: Copy {
     #[inline(always)]
     fn bits(self, place: u32) -> u8 {
         let value: u8 = self.get(place);
-        if width(place) == 0 { value } else { (value >> shift(place)) & ((1u32 << width(place)) - 1) as u8 }
+        if width(place) == 0 {
+            value
+        } else {
+            (value >> shift(place)) & ((1u32 << width(place)) - 1) as u8
+        }
     }
 }
 
@@ -38,7 +42,10 @@ impl Typed {
     /// # Safety
     /// On no supported kernel may the argument be NULL.
     #[inline(always)]
-    pub(crate) unsafe fn argument(ctx: &aya_ebpf::programs::BtfTracePointContext, n: usize) -> Self {
+    pub(crate) unsafe fn argument(
+        ctx: &aya_ebpf::programs::BtfTracePointContext,
+        n: usize,
+    ) -> Self {
         Self(ctx.arg(n))
     }
 
@@ -46,8 +53,13 @@ impl Typed {
     #[inline(always)]
     pub(crate) fn tcp_sock(self) -> Option<Self> {
         // SAFETY: takes a socket, returns a pointer to it or NULL.
-        let tcp = unsafe { aya_ebpf::helpers::generated::bpf_skc_to_tcp_sock(self.0.cast_mut().cast()) };
-        if tcp.is_null() { None } else { Some(Self(tcp.cast_const().cast())) }
+        let tcp =
+            unsafe { aya_ebpf::helpers::generated::bpf_skc_to_tcp_sock(self.0.cast_mut().cast()) };
+        if tcp.is_null() {
+            None
+        } else {
+            Some(Self(tcp.cast_const().cast()))
+        }
     }
 
     /// The address as a number.
@@ -92,7 +104,13 @@ impl Address {
     pub(crate) fn read<T: Copy>(self) -> Option<T> {
         let mut value = MaybeUninit::<T>::uninit();
         // SAFETY: writes at most the size of `value` or fails.
-        let failed = unsafe { bpf_probe_read_kernel(value.as_mut_ptr().cast(), size_of::<T>() as u32, self.0 as *const _) };
+        let failed = unsafe {
+            bpf_probe_read_kernel(
+                value.as_mut_ptr().cast(),
+                size_of::<T>() as u32,
+                self.0 as *const _,
+            )
+        };
         if failed != 0 {
             count(Stat::ReadFault);
             return None;

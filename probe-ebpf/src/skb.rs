@@ -1,10 +1,6 @@
 //! Packets: their headers, their device, their namespace.
 
-use aya_ebpf::{
-    helpers::generated::bpf_probe_read_kernel,
-    macros::map,
-    maps::PerCpuArray,
-};
+use aya_ebpf::{helpers::generated::bpf_probe_read_kernel, macros::map, maps::PerCpuArray};
 use probe_common::{HEADER_SNAP, RawNetns, packet::Headers, stats::Stat};
 
 use crate::{
@@ -144,18 +140,32 @@ impl Packet {
         let network_offset: u16 = skb.get(offset!(skb_network_header));
         let tail: u32 = skb.get(offset!(skb_tail));
         let ethertype = u16::from_be(skb.get(offset!(skb_protocol)));
-        let mut packet =
-            Self { headers: View { buffer: scratch.buffer, len: 0 }, network: 0, head, network_offset, ethertype };
+        let mut packet = Self {
+            headers: View {
+                buffer: scratch.buffer,
+                len: 0,
+            },
+            network: 0,
+            head,
+            network_offset,
+            ethertype,
+        };
         // Not set is 0: the buffer was zeroed when it was allocated.
         if network_offset == 0 || u32::from(network_offset) >= tail {
             return packet;
         }
         packet.network = head + u64::from(network_offset);
         let available = tail - u32::from(network_offset);
-        let len = if available > HEADER_SNAP as u32 { HEADER_SNAP as u32 } else { available };
+        let len = if available > HEADER_SNAP as u32 {
+            HEADER_SNAP as u32
+        } else {
+            available
+        };
         let len = len & setting!(BYTE_MASK);
         // SAFETY: writes at most 255 bytes into a buffer that is longer.
-        let failed = unsafe { bpf_probe_read_kernel(scratch.buffer.cast(), len, packet.network as *const _) };
+        let failed = unsafe {
+            bpf_probe_read_kernel(scratch.buffer.cast(), len, packet.network as *const _)
+        };
         if failed == 0 {
             packet.headers.len = scratch.forget(len);
         } else {
@@ -174,7 +184,11 @@ pub(crate) fn device(skb: Address) -> Option<(Address, RawNetns)> {
     }
     let netns = sock::netns(device.follow(offset!(dev_net))?)?;
     let index: u32 = device.get(offset!(dev_ifindex));
-    if index == 0 || index > i32::MAX as u32 { None } else { Some((device, netns)) }
+    if index == 0 || index > i32::MAX as u32 {
+        None
+    } else {
+        Some((device, netns))
+    }
 }
 
 /// Namespace of the device a packet is at.
@@ -194,5 +208,9 @@ pub(crate) fn route(skb: Address) -> Option<Address> {
 /// Namespace of the device a packet's route leads to.
 #[inline(always)]
 pub(crate) fn netns_of_route(skb: Address) -> Option<RawNetns> {
-    sock::netns(route(skb)?.follow(offset!(dst_dev))?.follow(offset!(dev_net))?)
+    sock::netns(
+        route(skb)?
+            .follow(offset!(dst_dev))?
+            .follow(offset!(dev_net))?,
+    )
 }

@@ -2,9 +2,7 @@
 
 use aya_ebpf::helpers::generated::bpf_jiffies64;
 use probe_common::{
-    RawAddress, RawNetns, RawSock, RawTcp, RawTuple,
-    offsets::ABSENT,
-    packet::protocol,
+    RawAddress, RawNetns, RawSock, RawTcp, RawTuple, offsets::ABSENT, packet::protocol,
     tuple::version,
 };
 
@@ -35,16 +33,26 @@ pub(crate) fn netns(net: Address) -> Option<RawNetns> {
     if inode < 0xe000_0000 {
         return None;
     }
-    Some(RawNetns { cookie: net.get(offset!(net_cookie)), inode, reserved: 0 })
+    Some(RawNetns {
+        cookie: net.get(offset!(net_cookie)),
+        inode,
+        reserved: 0,
+    })
 }
 
 /// Local and remote end of an IP socket, full or not.
 #[inline(always)]
 pub(crate) fn tuple(sock: Address, family: u16, protocol: u8) -> RawTuple {
     let (source, destination) = if family == AF_INET6 {
-        (v6(sock, offset!(skc_v6_rcv_saddr)), v6(sock, offset!(skc_v6_daddr)))
+        (
+            v6(sock, offset!(skc_v6_rcv_saddr)),
+            v6(sock, offset!(skc_v6_daddr)),
+        )
     } else {
-        (RawAddress::mapped(sock.get(offset!(skc_rcv_saddr))), RawAddress::mapped(sock.get(offset!(skc_daddr))))
+        (
+            RawAddress::mapped(sock.get(offset!(skc_rcv_saddr))),
+            RawAddress::mapped(sock.get(offset!(skc_daddr))),
+        )
     };
     RawTuple {
         source,
@@ -60,7 +68,9 @@ pub(crate) fn tuple(sock: Address, family: u16, protocol: u8) -> RawTuple {
 
 #[inline(always)]
 fn v6(sock: Address, place: u32) -> RawAddress {
-    RawAddress { words: sock.get(place) }
+    RawAddress {
+        words: sock.get(place),
+    }
 }
 
 /// Is the object behind it a whole `struct sock`?

@@ -1,14 +1,23 @@
 //! Records per second through decode, enrich and aggregate, on one core.
 
-#![expect(clippy::unwrap_used, clippy::missing_docs_in_private_items, reason = "a benchmark")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a benchmark: its own numbers only"
+)]
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use probe_common::{ABI_VERSION, Class, Header, RawDrop, RawRetransmit, RawSock, RawTuple, tuple::mapped};
+use probe_common::{
+    ABI_VERSION, Class, Header, RawAddress, RawDrop, RawRetransmit, RawSock, RawTuple,
+};
 use probe_user::aggregate::{Aggregator, Limits};
 use probe_user::decode::Decoder;
-use probe_user::enrich::{Enricher, InterfaceNames, NetnsNames, ReasonName, ReasonNames, Sources, Symbols};
+use probe_user::enrich::{
+    Enricher, InterfaceNames, NetnsNames, ReasonName, ReasonNames, Sources, Symbols,
+};
 use probe_user::event::{Location, Name, Netns};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -20,15 +29,31 @@ struct Host {
 
 impl Symbols for Host {
     fn lookup(&mut self, address: u64) -> Option<Location> {
-        let symbol = if address.is_multiple_of(2) { "udp_queue_rcv_one_skb" } else { "nft_do_chain" };
-        Some(Location { address, symbol: Some(symbol.into()), offset: 12, module: None })
+        let symbol = if address.is_multiple_of(2) {
+            "udp_queue_rcv_one_skb"
+        } else {
+            "nft_do_chain"
+        };
+        Some(Location {
+            address,
+            symbol: Some(symbol.into()),
+            offset: 12,
+            module: None,
+        })
     }
 }
 
 impl ReasonNames for Host {
     fn drop_reason(&mut self, code: u32) -> Option<ReasonName> {
-        let name = if code == 6 { "SOCKET_RCVBUFF" } else { "NETFILTER_DROP" };
-        Some(ReasonName { name: name.into(), subsystem: None })
+        let name = if code == 6 {
+            "SOCKET_RCVBUFF"
+        } else {
+            "NETFILTER_DROP"
+        };
+        Some(ReasonName {
+            name: name.into(),
+            subsystem: None,
+        })
     }
 
     fn reset_reason(&mut self, _: u32) -> Option<Name> {
@@ -49,13 +74,20 @@ impl InterfaceNames for Host {
 }
 
 fn header(kind: u16, len: usize, n: u32) -> Header {
-    Header { kind, abi: ABI_VERSION, len: len as u32, cpu: n % 4, reserved: 0, ktime_ns: u64::from(n) * 1000 }
+    Header {
+        kind,
+        abi: ABI_VERSION,
+        len: len as u32,
+        cpu: n % 4,
+        reserved: 0,
+        ktime_ns: u64::from(n) * 1000,
+    }
 }
 
 fn tuple(protocol: u8, n: u32) -> RawTuple {
     RawTuple {
-        source: mapped([10, 0, (n >> 8) as u8, n as u8]),
-        destination: mapped([10, 1, 0, 1]),
+        source: RawAddress::mapped([10, 0, (n >> 8) as u8, n as u8]),
+        destination: RawAddress::mapped([10, 1, 0, 1]),
         source_port: 40_000 + (n % 97) as u16,
         destination_port: 5201,
         protocol,
@@ -81,8 +113,46 @@ fn drop(n: u32) -> Vec<u8> {
     raw.length = 1480;
     raw.segments = 1;
     let ip = [
-        0x45, 0, 5, 200, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, (n >> 8) as u8, n as u8, 10, 1, 0, 1, 0x9c, 0x40, 0x14, 0x51, 0, 0,
-        0, 1, 0, 0, 0, 2, 0x50, 0x10, 0, 0, 0, 0, 0, 0,
+        0x45,
+        0,
+        5,
+        200,
+        0,
+        0,
+        0,
+        0,
+        64,
+        6,
+        0,
+        0,
+        10,
+        0,
+        (n >> 8) as u8,
+        n as u8,
+        10,
+        1,
+        0,
+        1,
+        0x9c,
+        0x40,
+        0x14,
+        0x51,
+        0,
+        0,
+        0,
+        1,
+        0,
+        0,
+        0,
+        2,
+        0x50,
+        0x10,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
     ];
     raw.headers[..ip.len()].copy_from_slice(&ip);
     raw.headers_len = 192;
@@ -107,13 +177,28 @@ fn retransmit(n: u32) -> Vec<u8> {
     raw.as_bytes().to_vec()
 }
 
+/// Makes the record with that number.
+type Build<'a> = &'a dyn Fn(u32) -> Vec<u8>;
+
 fn pipeline(criterion: &mut Criterion) {
-    let host = Host { name: "blue".into() };
+    let host = Host {
+        name: "blue".into(),
+    };
     let mut group = criterion.benchmark_group("pipeline");
-    let mixed = |n: u32| if n.is_multiple_of(2) { drop(n) } else { retransmit(n) };
+    let mixed = |n: u32| {
+        if n.is_multiple_of(2) {
+            drop(n)
+        } else {
+            retransmit(n)
+        }
+    };
     let one_flow = |n: u32| drop(n % 2);
-    let kinds: [(&str, &dyn Fn(u32) -> Vec<u8>); 4] =
-        [("drops", &drop), ("retransmits", &retransmit), ("mixed", &mixed), ("drops of one flow", &one_flow)];
+    let kinds: [(&str, Build<'_>); 4] = [
+        ("drops", &drop),
+        ("retransmits", &retransmit),
+        ("mixed", &mixed),
+        ("drops of one flow", &one_flow),
+    ];
     for (name, build) in kinds {
         let records: Vec<Vec<u8>> = (0..10_000).map(build).collect();
         let mut decoder = Decoder::new(Some(250));

@@ -45,13 +45,25 @@ const OUTPUT_BUFFER: usize = 64 * 1024;
 pub fn run(cli: &Cli) -> Result<Exit> {
     let config = Config::resolve(&cli.trace, &Environment::of_process())?;
     if matches!(cli.command, Some(Command::Doctor)) {
-        let report = kernel::doctor(&Paths { proc: config.host.proc, run_netns: config.host.run_netns });
+        let report = kernel::doctor(&Paths {
+            proc: config.host.proc,
+            run_netns: config.host.run_netns,
+        });
         report.write(&mut stdout().lock())?;
-        return Ok(if report.can_trace() { Exit::Traced } else { Exit::CannotTrace });
+        return Ok(if report.can_trace() {
+            Exit::Traced
+        } else {
+            Exit::CannotTrace
+        });
     }
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the asynchronous runtime")?;
-    let sink = sink::open(&config.output, BufWriter::with_capacity(OUTPUT_BUFFER, stdout()));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the asynchronous runtime")?;
+    let sink = sink::open(
+        &config.output,
+        BufWriter::with_capacity(OUTPUT_BUFFER, stdout()),
+    );
     let exit = runtime.block_on(trace::run(&config, sink, &mut stderr()));
     // A second Ctrl-C does not wait for what is still being written.
     runtime.shutdown_background();

@@ -13,7 +13,11 @@ fn main() -> ExitCode {
         Err(error) => {
             // `--help` goes to stdout; where that is closed there is nobody to tell.
             drop(error.print());
-            return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
+            return if error.use_stderr() {
+                Exit::Usage.into()
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     match probe_user::run(&cli) {

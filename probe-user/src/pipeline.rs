@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::aggregate::{Aggregator, Limits};
 use crate::aggregate::summary::Summary;
+use crate::aggregate::{Aggregator, Limits};
 use crate::config::{Config, FilterConfig};
 use crate::decode::{Decoded, Decoder, WallClock};
 use crate::enrich::Enricher;
@@ -22,8 +22,16 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    pub fn new(config: &Config, hz: Option<u32>, enricher: Enricher, sink: Box<dyn Sink + Send>) -> Self {
-        let limits = Limits { max_flows: config.limits.max_flows, ..Limits::default() };
+    pub fn new(
+        config: &Config,
+        hz: Option<u32>,
+        enricher: Enricher,
+        sink: Box<dyn Sink + Send>,
+    ) -> Self {
+        let limits = Limits {
+            max_flows: config.limits.max_flows,
+            ..Limits::default()
+        };
         Self {
             decoder: Decoder::new(hz),
             enricher,

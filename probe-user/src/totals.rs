@@ -20,10 +20,18 @@ pub fn complete(
     name: &dyn Fn(u32) -> Option<Name>,
 ) {
     let reason = |code: u32| name(code).unwrap_or_else(|| code.to_string().into());
-    let network = || counts.drops.iter().filter(|(key, _)| key.domain == DropCountKey::DOMAIN_NETWORK);
+    let network = || {
+        counts
+            .drops
+            .iter()
+            .filter(|(key, _)| key.domain == DropCountKey::DOMAIN_NETWORK)
+    };
     if exact {
         retransmits(&mut summary.retransmits, counts);
-        drops(&mut summary.drops, network().map(|(key, count)| (reason(key.reason), count.matched)));
+        drops(
+            &mut summary.drops,
+            network().map(|(key, count)| (reason(key.reason), count.matched)),
+        );
     }
     summary.drops.unmatched_no_tuple = counts.stat(Stat::UnmatchedNoTuple);
     for (key, count) in &counts.drops {
@@ -32,26 +40,48 @@ pub fn complete(
         }
     }
     for (key, count) in network() {
-        *summary.host_drops_by_reason.entry(reason(key.reason)).or_default() += count.packets;
+        *summary
+            .host_drops_by_reason
+            .entry(reason(key.reason))
+            .or_default() += count.packets;
     }
     summary.reconcile = reconciliation.rows;
     summary.counters_only = reconciliation.counters_only;
     summary.rates = reconciliation.rates;
 
-    summary.lost.no_record = counts.drops.iter().map(|(_, count)| count.no_record).sum::<u64>()
-        + counts.retransmits.iter().map(|(_, count)| count.no_record).sum::<u64>();
+    summary.lost.no_record = counts
+        .drops
+        .iter()
+        .map(|(_, count)| count.no_record)
+        .sum::<u64>()
+        + counts
+            .retransmits
+            .iter()
+            .map(|(_, count)| count.no_record)
+            .sum::<u64>();
     summary.lost.ring_full = counts.stat(Stat::RingFull);
     summary.lost.tuple_table_full = counts.stat(Stat::CountTableFull);
     summary.lost.map_busy = counts.stat(Stat::MapBusy);
     summary.lost.recursion_missed = counts.told.recursion_missed + counts.stat(Stat::NestedTooDeep);
     summary.lost.read_fault = counts.stat(Stat::ReadFault);
-    summary.overhead.events = counts.drops.iter().map(|(_, count)| count.packets).sum::<u64>()
-        + counts.retransmits.iter().map(|(_, count)| count.events).sum::<u64>();
+    summary.overhead.events = counts
+        .drops
+        .iter()
+        .map(|(_, count)| count.packets)
+        .sum::<u64>()
+        + counts
+            .retransmits
+            .iter()
+            .map(|(_, count)| count.events)
+            .sum::<u64>();
 }
 
 /// The kernel's counts of what matched; what has no record has no verdict either.
 fn retransmits(totals: &mut RetransmitTotals, counts: &Counts) {
-    let mut exact = RetransmitTotals { by_cause: totals.by_cause.clone(), ..RetransmitTotals::default() };
+    let mut exact = RetransmitTotals {
+        by_cause: totals.by_cause.clone(),
+        ..RetransmitTotals::default()
+    };
     for (key, count) in &counts.retransmits {
         if Outcome::from_number(key.outcome) != Some(Outcome::Sent) {
             exact.failed += count.matched;
@@ -102,5 +132,9 @@ pub fn own_cost() -> Overhead {
         .ok()
         .and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
     let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-    Overhead { user_cpu_s, rss_bytes: resident_pages.map(|pages| pages * page), ..Overhead::default() }
+    Overhead {
+        user_cpu_s,
+        rss_bytes: resident_pages.map(|pages| pages * page),
+        ..Overhead::default()
+    }
 }

@@ -61,7 +61,11 @@ struct Run {
 }
 
 /// Traces until something ends it.
-pub async fn run(config: &Config, sink: Box<dyn Sink + Send>, stderr: &mut (dyn Write + Send)) -> Result<Exit> {
+pub async fn run(
+    config: &Config,
+    sink: Box<dyn Sink + Send>,
+    stderr: &mut (dyn Write + Send),
+) -> Result<Exit> {
     // From here on Ctrl-C ends the run in order, also while it is starting.
     let mut stop = Stop::new().context("watch for signals")?;
     let mut totals_wanted = signal(SignalKind::user_defined1()).context("watch for SIGUSR1")?;
@@ -74,7 +78,13 @@ pub async fn run(config: &Config, sink: Box<dyn Sink + Send>, stderr: &mut (dyn 
     let enricher = Enricher::new(kernel::sources(&kernel));
     let pipeline = Pipeline::new(config, kernel.hz, enricher, sink);
     let exact = config.filters().by_owner == 0;
-    let mut run = Run { kernel, ring, pipeline, started: Instant::now(), exact };
+    let mut run = Run {
+        kernel,
+        ring,
+        pipeline,
+        started: Instant::now(),
+        exact,
+    };
     run.pipeline.start(&run.start(config))?;
     kernel::announce(config)?;
     let ready = format!(
@@ -106,25 +116,44 @@ impl Run {
             time: self.kernel.clock.event_time(self.kernel.attached_ns),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: uname.release().to_string_lossy().into_owned(),
-            probes: PROGRAMS.iter().map(|name| kernel::probe_name(name)).collect(),
+            probes: PROGRAMS
+                .iter()
+                .map(|name| kernel::probe_name(name))
+                .collect(),
             filters: config.filter.shown(),
             own_netns: self.kernel.own_netns(),
         }
     }
 
     /// Shows what happens until a signal, `--duration` or `--count` ends it.
-    async fn watch(&mut self, config: &Config, stop: &mut Stop, totals_wanted: &mut Signal) -> Result<()> {
-        let until = config.limits.duration.map(|duration| TokioInstant::now() + duration);
+    async fn watch(
+        &mut self,
+        config: &Config,
+        stop: &mut Stop,
+        totals_wanted: &mut Signal,
+    ) -> Result<()> {
+        let until = config
+            .limits
+            .duration
+            .map(|duration| TokioInstant::now() + duration);
         let mut seconds = every(SECOND);
         let mut summaries = config.interval.map(every);
         loop {
             let drained = self.drain(BATCH)?;
             self.pipeline.flush()?;
-            if config.limits.count.is_some_and(|count| self.pipeline.shown() >= count) {
+            if config
+                .limits
+                .count
+                .is_some_and(|count| self.pipeline.shown() >= count)
+            {
                 return Ok(());
             }
             let readable = async {
-                if drained == BATCH { Ok(()) } else { self.ring.readable().await }
+                if drained == BATCH {
+                    Ok(())
+                } else {
+                    self.ring.readable().await
+                }
             };
             tokio::select! {
                 biased;
@@ -140,8 +169,15 @@ impl Run {
 
     /// Takes records from the ring; returns how many.
     fn drain(&mut self, most: usize) -> io::Result<usize> {
-        let Self { ring, pipeline, kernel, .. } = self;
-        ring.take(most, |bytes| pipeline.record(bytes, &|ktime| kernel.clock.wall_ns(ktime)))
+        let Self {
+            ring,
+            pipeline,
+            kernel,
+            ..
+        } = self;
+        ring.take(most, |bytes| {
+            pipeline.record(bytes, &|ktime| kernel.clock.wall_ns(ktime))
+        })
     }
 
     /// The totals while tracing goes on.
@@ -163,7 +199,12 @@ impl Run {
 
     fn summary(
         &mut self,
-        compare: impl FnOnce(&mut Kernel) -> Result<(kernel::maps::Counts, crate::aggregate::reconcile::Reconciliation)>,
+        compare: impl FnOnce(
+            &mut Kernel,
+        ) -> Result<(
+            kernel::maps::Counts,
+            crate::aggregate::reconcile::Reconciliation,
+        )>,
     ) -> Result<Summary> {
         let (counts, reconciliation) = compare(&mut self.kernel)?;
         while self.drain(BATCH)? == BATCH {}
@@ -175,7 +216,9 @@ impl Run {
             summary.time = self.kernel.clock.event_time(boottime_ns());
         }
         let kernel = &self.kernel;
-        totals::complete(&mut summary, &counts, reconciliation, self.exact, &|code| kernel.reason_name(code));
+        totals::complete(&mut summary, &counts, reconciliation, self.exact, &|code| {
+            kernel.reason_name(code)
+        });
         summary.overhead = Overhead {
             events: summary.overhead.events,
             kernel_ns: counts.told.kernel_ns,

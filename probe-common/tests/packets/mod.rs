@@ -24,7 +24,12 @@ pub(crate) struct Build<'a> {
 
 impl<'a> Build<'a> {
     pub(crate) fn v4(protocol: u8, payload: &'a [u8]) -> Self {
-        Self { protocol, payload, options: 0, fragment: 0 }
+        Self {
+            protocol,
+            payload,
+            options: 0,
+            fragment: 0,
+        }
     }
 
     /// That many 32-bit words of options.
@@ -97,7 +102,11 @@ pub(crate) fn icmp(kind: u8, code: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 fn ethertype(packet: &[u8]) -> [u8; 2] {
-    if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] }
+    if packet[0] >> 4 == 4 {
+        [0x08, 0x00]
+    } else {
+        [0x86, 0xdd]
+    }
 }
 
 pub(crate) fn ethernet(packet: &[u8], vlan: Option<u8>) -> Vec<u8> {

@@ -4,7 +4,8 @@
 
 use aya_ebpf::programs::BtfTracePointContext;
 use probe_common::{
-    FlowState, RawFlowEnd, RawSample, RecordKind, flow::SAMPLE_INTERVAL_NS, packet::protocol, stats::Stat,
+    FlowState, RawFlowEnd, RawSample, RecordKind, flow::SAMPLE_INTERVAL_NS, packet::protocol,
+    stats::Stat,
 };
 
 use crate::{
@@ -31,7 +32,9 @@ const TCP_ESTABLISHED: u32 = 1;
 pub(crate) fn tcp_probe(ctx: &BtfTracePointContext) {
     // SAFETY: sk is never NULL at this tracepoint.
     let sk = unsafe { Typed::argument(ctx, 0) };
-    let Some(state) = FLOWS.get_ptr_mut(sk.address().0) else { return };
+    let Some(state) = FLOWS.get_ptr_mut(sk.address().0) else {
+        return;
+    };
     // SAFETY: a live map value; the socket is locked, so nobody else writes this entry.
     let state = unsafe { &mut *state };
     let now = now();
@@ -66,7 +69,9 @@ pub(crate) fn set_state(ctx: &BtfTracePointContext) {
     let address = sk.address();
     let netns = sock::netns_of_socket(address).unwrap_or(probe_common::RawNetns::UNKNOWN);
     let family = sk.get(offset!(skc_family));
-    if !filters.matches_netns(netns) || !filters.matches_tuple(&sock::tuple(address, family, protocol::TCP)) {
+    if !filters.matches_netns(netns)
+        || !filters.matches_tuple(&sock::tuple(address, family, protocol::TCP))
+    {
         return;
     }
     let Some(tcp) = sk.tcp_sock() else { return };
@@ -88,7 +93,9 @@ pub(crate) fn destroy(ctx: &BtfTracePointContext) {
     let sk = unsafe { Typed::argument(ctx, 0) };
     let address = sk.address();
     // SAFETY: read-only.
-    let Some(state) = (unsafe { FLOWS.get(address.0) }) else { return };
+    let Some(state) = (unsafe { FLOWS.get(address.0) }) else {
+        return;
+    };
     let shown = state.shown != 0;
     // The entry goes whether or not another CPU's LRU eviction was faster.
     let _gone = FLOWS.remove(address.0);

@@ -9,7 +9,7 @@ use probe_common::{
     DropCount, DropCountKey, Filters, RawDrop, RawNetns, RawTuple, RecordKind,
     filter::ReasonMatch,
     offsets::ABSENT,
-    packet::{self, Headers, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN},
+    packet::{self, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, Headers},
     stats::Stat,
 };
 
@@ -47,18 +47,26 @@ struct Seen {
 /// `kfree_skb(skb, location[, reason[, rx_sk]])`
 #[inline(always)]
 pub(crate) fn run(ctx: &BtfTracePointContext) {
-    let reason = if setting!(FEATURES.kfree_skb_reason) != 0 { ctx.arg::<u32>(2) } else { 0 };
+    let reason = if setting!(FEATURES.kfree_skb_reason) != 0 {
+        ctx.arg::<u32>(2)
+    } else {
+        0
+    };
     let consumed = setting!(FEATURES.reason_consumed);
     if setting!(FEATURES.kfree_skb_reason) != 0 && consumed != 0 && reason == consumed {
         return;
     }
     let location: u64 = ctx.arg(1);
     // consume_skb() of a packet with a fragment list frees the fragments one by one, as if they were dropped.
-    if setting!(FEATURES.skb_release_data_start) <= location && location < setting!(FEATURES.skb_release_data_end) {
+    if setting!(FEATURES.skb_release_data_start) <= location
+        && location < setting!(FEATURES.skb_release_data_end)
+    {
         count(Stat::FragmentOfConsumed);
         return;
     }
-    let Some(scratch) = Scratch::enter(&skb::DROP_HEADERS) else { return };
+    let Some(scratch) = Scratch::enter(&skb::DROP_HEADERS) else {
+        return;
+    };
     // SAFETY: skb is never NULL at this tracepoint.
     let skb = unsafe { Typed::argument(ctx, 0) };
     let seen = scratch.forget(look(ctx, skb.address(), reason, location));
@@ -69,20 +77,41 @@ pub(crate) fn run(ctx: &BtfTracePointContext) {
 
 #[inline(always)]
 fn look(ctx: &BtfTracePointContext, skb: Address, reason: u32, location: u64) -> Seen {
-    let receiver =
-        if setting!(FEATURES.kfree_skb_rx_sk) != 0 { Address::argument(ctx, 3) } else { Address(0) };
+    let receiver = if setting!(FEATURES.kfree_skb_rx_sk) != 0 {
+        Address::argument(ctx, 3)
+    } else {
+        Address(0)
+    };
     let is_receiver = receiver.is_kernel();
-    let sock = if is_receiver { receiver } else { Address(skb.get(offset!(skb_sk))) };
+    let sock = if is_receiver {
+        receiver
+    } else {
+        Address(skb.get(offset!(skb_sk)))
+    };
     // On Linux 5.10 the word of skb->sk can hold a small number instead (ip_defrag_offset).
     let sock = if sock.is_kernel() { sock } else { Address(0) };
-    let family: u16 = if sock.0 == 0 { 0 } else { sock.get(offset!(skc_family)) };
+    let family: u16 = if sock.0 == 0 {
+        0
+    } else {
+        sock.get(offset!(skc_family))
+    };
     let device = skb::device(skb);
     // A packet keeps its sender's socket across veth: the device says better where it is now.
-    let netns = if is_receiver { sock::netns_of_socket(sock) } else { None }
-        .or(device.map(|(_, netns)| netns))
-        .or_else(|| if sock.0 == 0 { None } else { sock::netns_of_socket(sock) })
-        .or_else(|| skb::netns_of_route(skb))
-        .unwrap_or(RawNetns::UNKNOWN);
+    let netns = if is_receiver {
+        sock::netns_of_socket(sock)
+    } else {
+        None
+    }
+    .or(device.map(|(_, netns)| netns))
+    .or_else(|| {
+        if sock.0 == 0 {
+            None
+        } else {
+            sock::netns_of_socket(sock)
+        }
+    })
+    .or_else(|| skb::netns_of_route(skb))
+    .unwrap_or(RawNetns::UNKNOWN);
     Seen {
         location,
         sock,
@@ -100,7 +129,9 @@ fn tell(skb: Typed, seen: &Seen, packet: &Packet, scratch: &Scratch) {
     let domain = domain(seen);
     let key = scratch.forget(key(seen, packet, domain));
     let segments = scratch.forget(segments(skb, packet));
-    let Some(counts) = counter!(DROP_COUNTS, key, ZERO) else { return };
+    let Some(counts) = counter!(DROP_COUNTS, key, ZERO) else {
+        return;
+    };
     // SAFETY: a live map value of this CPU.
     let counts = unsafe { &mut *counts };
     add(&mut counts.packets, 1);
@@ -109,7 +140,9 @@ fn tell(skb: Typed, seen: &Seen, packet: &Packet, scratch: &Scratch) {
         return;
     }
     let filters = filters();
-    let Some(undecided) = matches(filters, skb, seen, packet, key.protocol) else { return };
+    let Some(undecided) = matches(filters, skb, seen, packet, key.protocol) else {
+        return;
+    };
     let undecided = scratch.forget(undecided);
     add(&mut counts.matched, 1);
     let emitted = emit::<RawDrop>(|record| {
@@ -122,7 +155,12 @@ fn tell(skb: Typed, seen: &Seen, packet: &Packet, scratch: &Scratch) {
     }
 }
 
-const ZERO: DropCount = DropCount { packets: 0, segments: 0, matched: 0, no_record: 0 };
+const ZERO: DropCount = DropCount {
+    packets: 0,
+    segments: 0,
+    matched: 0,
+    no_record: 0,
+};
 
 /// Is it a network drop? By the family of the socket it belongs to.
 #[inline(always)]
@@ -132,7 +170,9 @@ fn domain(seen: &Seen) -> u8 {
         sock::AF_UNIX => DropCountKey::DOMAIN_UNIX,
         sock::AF_NETLINK => DropCountKey::DOMAIN_NETLINK,
         // What a packet socket sends is a packet like any other; what it would have received is a copy.
-        sock::AF_PACKET if seen.is_receiver == 0 && seen.device.0 != 0 => DropCountKey::DOMAIN_NETWORK,
+        sock::AF_PACKET if seen.is_receiver == 0 && seen.device.0 != 0 => {
+            DropCountKey::DOMAIN_NETWORK
+        }
         sock::AF_PACKET => DropCountKey::DOMAIN_PACKET,
         _ => DropCountKey::DOMAIN_OTHER,
     }
@@ -153,16 +193,29 @@ fn key(seen: &Seen, packet: &Packet, domain: u8) -> DropCountKey {
         let state: u8 = seen.sock.get(offset!(skc_state));
         if sock::is_full(state) {
             protocol = seen.sock.get::<u16>(offset!(sk_protocol)) as u8;
-            ethertype = if seen.family as u16 == sock::AF_INET6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+            ethertype = if seen.family as u16 == sock::AF_INET6 {
+                ETHERTYPE_IPV6
+            } else {
+                ETHERTYPE_IPV4
+            };
         }
     }
-    DropCountKey { netns: seen.netns, reason: seen.reason, ethertype, protocol, domain }
+    DropCountKey {
+        netns: seen.netns,
+        reason: seen.reason,
+        ethertype,
+        protocol,
+        domain,
+    }
 }
 
 /// Locally built packets do not have their EtherType yet.
 #[inline(always)]
 fn maybe_ip(ethertype: u16) -> bool {
-    matches!(ethertype, 0 | ETHERTYPE_IPV4 | ETHERTYPE_IPV6 | ETHERTYPE_VLAN | ETHERTYPE_QINQ)
+    matches!(
+        ethertype,
+        0 | ETHERTYPE_IPV4 | ETHERTYPE_IPV6 | ETHERTYPE_VLAN | ETHERTYPE_QINQ
+    )
 }
 
 /// Packets on the wire it stands for.
@@ -184,7 +237,13 @@ fn segments(skb: Typed, packet: &Packet) -> u32 {
 
 /// Is it shown? `None`: no. `Some(true)`: user space must decide.
 #[inline(always)]
-fn matches(filters: &Filters, skb: Typed, seen: &Seen, packet: &Packet, protocol: u8) -> Option<bool> {
+fn matches(
+    filters: &Filters,
+    skb: Typed,
+    seen: &Seen,
+    packet: &Packet,
+    protocol: u8,
+) -> Option<bool> {
     if filters.no_drops != 0 || !filters.matches_netns(seen.netns) {
         return None;
     }
@@ -210,7 +269,13 @@ fn matches(filters: &Filters, skb: Typed, seen: &Seen, packet: &Packet, protocol
 
 /// The packet itself, the one in its tunnel, or the one an ICMP error quotes.
 #[inline(always)]
-fn matches_packet(filters: &Filters, skb: Typed, seen: &Seen, packet: &Packet, protocol: u8) -> bool {
+fn matches_packet(
+    filters: &Filters,
+    skb: Typed,
+    seen: &Seen,
+    packet: &Packet,
+    protocol: u8,
+) -> bool {
     let headers = &packet.headers;
     if packet.network == 0 && matches!(seen.family as u16, sock::AF_INET | sock::AF_INET6) {
         return filters.matches_tuple(&sock::tuple(seen.sock, seen.family as u16, protocol));
@@ -224,14 +289,23 @@ fn matches_packet(filters: &Filters, skb: Typed, seen: &Seen, packet: &Packet, p
     let mut readable = false;
     let mut layer = 0;
     while layer < MAX_LAYERS {
-        let Some(ip) = packet::ip(headers, at) else { break };
+        let Some(ip) = packet::ip(headers, at) else {
+            break;
+        };
         if filters.matches_tuple(&ip.tuple) {
             return true;
         }
-        readable = ip.transport != 0 && (ip.tuple.flags & RawTuple::HAS_PORTS != 0 || !packet::has_ports(ip.tuple.protocol));
-        let tunnel = if tunnel_left { packet::encapsulated(headers, &ip, hint) } else { None };
+        readable = ip.transport != 0
+            && (ip.tuple.flags & RawTuple::HAS_PORTS != 0 || !packet::has_ports(ip.tuple.protocol));
+        let tunnel = if tunnel_left {
+            packet::encapsulated(headers, &ip, hint)
+        } else {
+            None
+        };
         tunnel_left = false;
-        let next = tunnel.map(|tunnel| tunnel.inner).or_else(|| packet::quoted(headers, &ip));
+        let next = tunnel
+            .map(|tunnel| tunnel.inner)
+            .or_else(|| packet::quoted(headers, &ip));
         let Some(next) = next else { break };
         at = headers.forget(next);
         layer += 1;
@@ -252,7 +326,11 @@ fn inner_offset(skb: Typed, packet: &Packet) -> u32 {
         return 0;
     }
     let inner: u16 = skb.get(offset!(skb_inner_network_header));
-    if inner > packet.network_offset { u32::from(inner - packet.network_offset) } else { 0 }
+    if inner > packet.network_offset {
+        u32::from(inner - packet.network_offset)
+    } else {
+        0
+    }
 }
 
 #[inline(always)]

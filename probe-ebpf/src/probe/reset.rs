@@ -29,13 +29,21 @@ pub(crate) fn sent(ctx: &BtfTracePointContext) {
     let has_reason = setting!(FEATURES.send_reset_reason) != 0;
     let reason = if has_reason { ctx.arg::<u32>(2) } else { 0 };
     let flags = RawReset::SENT | if has_reason { RawReset::HAS_REASON } else { 0 };
-    report(Address::argument(ctx, 0), Address::argument(ctx, 1), reason, flags);
+    report(
+        Address::argument(ctx, 0),
+        Address::argument(ctx, 1),
+        reason,
+        flags,
+    );
 }
 
 #[inline(always)]
 fn report(sk: Address, answered: Address, reason: u32, flags: u32) {
     let filters = filters();
-    if filters.no_retransmits != 0 || filters.interface.len != 0 || (filters.by_owner != 0 && !sk.is_kernel()) {
+    if filters.no_retransmits != 0
+        || filters.interface.len != 0
+        || (filters.by_owner != 0 && !sk.is_kernel())
+    {
         return;
     }
     let (netns, tuple) = if sk.is_kernel() {
@@ -44,7 +52,9 @@ fn report(sk: Address, answered: Address, reason: u32, flags: u32) {
         (netns, sock::tuple(sk, family, packet::protocol::TCP))
     } else if answered.is_kernel() {
         let netns = skb::netns_of_device(answered).or_else(|| skb::netns_of_route(answered));
-        let Some(scratch) = skb::Scratch::enter(&skb::RESET_HEADERS) else { return };
+        let Some(scratch) = skb::Scratch::enter(&skb::RESET_HEADERS) else {
+            return;
+        };
         let packet = Packet::read(answered, &scratch);
         let tuple = packet::ip(&packet.headers, 0).map_or(RawTuple::NONE, |ip| answer(&ip.tuple));
         scratch.leave();
@@ -52,7 +62,8 @@ fn report(sk: Address, answered: Address, reason: u32, flags: u32) {
     } else {
         (RawNetns::UNKNOWN, RawTuple::NONE)
     };
-    if !filters.matches_netns(netns) || (filters.needs_tuple != 0 && !filters.matches_tuple(&tuple)) {
+    if !filters.matches_netns(netns) || (filters.needs_tuple != 0 && !filters.matches_tuple(&tuple))
+    {
         return;
     }
     emit::<RawReset>(|record| {

@@ -3,9 +3,8 @@
 use aya_ebpf::programs::BtfTracePointContext;
 use aya_log_ebpf::debug;
 use probe_common::{
-    Class, FlowState, RawRetransmit, RawSock, RawTuple, RecordKind, RetransmitCount, RetransmitCountKey,
-    packet::protocol,
-    retransmit::Outcome,
+    Class, FlowState, RawRetransmit, RawSock, RawTuple, RecordKind, RetransmitCount,
+    RetransmitCountKey, packet::protocol, retransmit::Outcome,
 };
 
 use crate::{
@@ -73,20 +72,30 @@ pub(crate) fn skb(ctx: &BtfTracePointContext) {
     );
 
     let netns = sock::netns_of_socket(address).unwrap_or(probe_common::RawNetns::UNKNOWN);
-    let key = RetransmitCountKey { netns, class: class as u8, outcome: outcome as u8, reserved: [0; 6] };
-    let Some(count) = counter!(RETRANSMIT_COUNTS, key, ZERO) else { return };
+    let key = RetransmitCountKey {
+        netns,
+        class: class as u8,
+        outcome: outcome as u8,
+        reserved: [0; 6],
+    };
+    let Some(count) = counter!(RETRANSMIT_COUNTS, key, ZERO) else {
+        return;
+    };
     // SAFETY: a live map value of this CPU.
     let count = unsafe { &mut *count };
     add(&mut count.events, 1);
     add(&mut count.segments, u64::from(attempt.segments));
 
     let filters = filters();
-    let shown = filters.no_retransmits == 0 && filters.interface.len == 0 && filters.matches_netns(netns) && {
-        filters.needs_tuple == 0 || {
-            let family = tcp.get(offset!(skc_family));
-            filters.matches_tuple(&sock::tuple(address, family, protocol::TCP))
-        }
-    };
+    let shown = filters.no_retransmits == 0
+        && filters.interface.len == 0
+        && filters.matches_netns(netns)
+        && {
+            filters.needs_tuple == 0 || {
+                let family = tcp.get(offset!(skc_family));
+                filters.matches_tuple(&sock::tuple(address, family, protocol::TCP))
+            }
+        };
     remember(address, tcp, attempt.total_retrans, shown);
     if !shown {
         return;
@@ -96,8 +105,16 @@ pub(crate) fn skb(ctx: &BtfTracePointContext) {
     add(&mut count.matched_bytes, u64::from(attempt.bytes));
     let emitted = emit::<RawRetransmit>(|record| {
         record.flags = RawRetransmit::HAS_TCP
-            | if unsure { RawRetransmit::OUTCOME_UNSURE } else { 0 }
-            | if filters.by_owner != 0 { RawRetransmit::UNDECIDED } else { 0 };
+            | if unsure {
+                RawRetransmit::OUTCOME_UNSURE
+            } else {
+                0
+            }
+            | if filters.by_owner != 0 {
+                RawRetransmit::UNDECIDED
+            } else {
+                0
+            };
         record.class = class as u8;
         record.outcome = outcome as u8;
         record.seq = attempt.seq;
@@ -119,8 +136,14 @@ pub(crate) fn skb(ctx: &BtfTracePointContext) {
     }
 }
 
-const ZERO: RetransmitCount =
-    RetransmitCount { events: 0, segments: 0, matched: 0, no_record: 0, matched_segments: 0, matched_bytes: 0 };
+const ZERO: RetransmitCount = RetransmitCount {
+    events: 0,
+    segments: 0,
+    matched: 0,
+    no_record: 0,
+    matched_segments: 0,
+    matched_bytes: 0,
+};
 
 #[inline(always)]
 fn read(ctx: &BtfTracePointContext, tcp: Typed, skb: Typed) -> Attempt {
@@ -129,9 +152,17 @@ fn read(ctx: &BtfTracePointContext, tcp: Typed, skb: Typed) -> Attempt {
     Attempt {
         seq: cb.get(offset!(cb_seq)),
         end_seq: cb.get(offset!(cb_end_seq)),
-        segments: if segments == 0 { 1 } else { u32::from(segments) },
+        segments: if segments == 0 {
+            1
+        } else {
+            u32::from(segments)
+        },
         bytes: skb.get(offset!(skb_len)),
-        error: if setting!(FEATURES.retransmit_err) != 0 { ctx.arg(2) } else { 0 },
+        error: if setting!(FEATURES.retransmit_err) != 0 {
+            ctx.arg(2)
+        } else {
+            0
+        },
         tcp_flags: cb.get(offset!(cb_tcp_flags)),
         sacked: cb.get(offset!(cb_sacked)),
         pending: tcp.get(offset!(icsk_pending)),
@@ -156,11 +187,19 @@ fn classify(tcp: Typed, attempt: &Attempt) -> Class {
         // tcp_write_timer_handler() clears it before the timer's work, and nothing else retransmits with 0.
         let window: u32 = tcp.get(offset!(snd_wnd));
         let past_handshake = state != 2 && state != 3;
-        return if window == 0 && past_handshake { Class::ZeroWindow } else { Class::Rto };
+        return if window == 0 && past_handshake {
+            Class::ZeroWindow
+        } else {
+            Class::Rto
+        };
     }
     let undo_marker: u32 = tcp.get(offset!(undo_marker));
     let snd_una: u32 = tcp.get(offset!(snd_una));
-    if attempt.pending == ICSK_TIME_RETRANS && attempt.ca_state == CA_LOSS && attempt.seq == snd_una && attempt.retransmits >= 2 {
+    if attempt.pending == ICSK_TIME_RETRANS
+        && attempt.ca_state == CA_LOSS
+        && attempt.seq == snd_una
+        && attempt.retransmits >= 2
+    {
         // An ICMP unreachable ran the timer early (tcp_ld_RTO_revert).
         return Class::Rto;
     }
@@ -192,7 +231,14 @@ fn outcome(sock: Address, attempt: &Attempt) -> (Outcome, bool) {
     // SAFETY: read-only; at worst another socket's numbers, if the entry was just recycled.
     if let Some(state) = unsafe { FLOWS.get(sock.0) } {
         let moved = attempt.total_retrans != state.total_retrans;
-        return (if moved { Outcome::FailedLate } else { Outcome::FailedEarly }, false);
+        return (
+            if moved {
+                Outcome::FailedLate
+            } else {
+                Outcome::FailedEarly
+            },
+            false,
+        );
     }
     if attempt.total_retrans < attempt.segments {
         return (Outcome::FailedEarly, false);
@@ -216,8 +262,12 @@ fn remember(sock: Address, tcp: Typed, total_retrans: u32, shown: bool) {
         state.total_retrans = total_retrans;
         return;
     }
-    let state =
-        FlowState { cookie: tcp.get(offset!(skc_cookie)), sampled_ns: 0, total_retrans, shown: u32::from(shown) };
+    let state = FlowState {
+        cookie: tcp.get(offset!(skc_cookie)),
+        sampled_ns: 0,
+        total_retrans,
+        shown: u32::from(shown),
+    };
     if FLOWS.insert(sock.0, state, 0).is_err() {
         crate::maps::count(probe_common::stats::Stat::MapBusy);
     }
@@ -230,9 +280,15 @@ pub(crate) fn synack(ctx: &BtfTracePointContext) {
     let sk = unsafe { Typed::argument(ctx, 0) };
     let request = Address::argument(ctx, 1);
     let netns = sock::netns_of_socket(sk.address()).unwrap_or(probe_common::RawNetns::UNKNOWN);
-    let key =
-        RetransmitCountKey { netns, class: Class::SynAck as u8, outcome: Outcome::Sent as u8, reserved: [0; 6] };
-    let Some(count) = counter!(RETRANSMIT_COUNTS, key, ZERO) else { return };
+    let key = RetransmitCountKey {
+        netns,
+        class: Class::SynAck as u8,
+        outcome: Outcome::Sent as u8,
+        reserved: [0; 6],
+    };
+    let Some(count) = counter!(RETRANSMIT_COUNTS, key, ZERO) else {
+        return;
+    };
     // SAFETY: a live map value of this CPU.
     let count = unsafe { &mut *count };
     add(&mut count.events, 1);
@@ -254,7 +310,11 @@ pub(crate) fn synack(ctx: &BtfTracePointContext) {
     add(&mut count.matched, 1);
     add(&mut count.matched_segments, 1);
     let emitted = emit::<RawRetransmit>(|record| {
-        record.flags = if filters.by_owner != 0 { RawRetransmit::UNDECIDED } else { 0 };
+        record.flags = if filters.by_owner != 0 {
+            RawRetransmit::UNDECIDED
+        } else {
+            0
+        };
         record.class = Class::SynAck as u8;
         record.outcome = Outcome::Sent as u8;
         record.segments = 1;

@@ -20,7 +20,12 @@ pub(crate) fn run() -> i64 {
         // SAFETY: a helper without arguments.
         let monotonic_ns = unsafe { bpf_ktime_get_ns() };
         // SAFETY: a live map value that one socket's packets write, one after the other.
-        unsafe { tick.write(Tick { jiffies, monotonic_ns }) };
+        unsafe {
+            tick.write(Tick {
+                jiffies,
+                monotonic_ns,
+            })
+        };
     }
     i64::from(u32::MAX)
 }

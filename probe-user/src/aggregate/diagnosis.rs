@@ -15,61 +15,100 @@ pub(super) fn sentence(summary: &Summary, sent: Option<(u64, u64)>) -> String {
 
 fn retransmits(summary: &Summary, sent: Option<(u64, u64)>) -> String {
     let RetransmitTotals { events, failed, .. } = summary.retransmits;
-    let mut text = if events == 0 { "Nothing was retransmitted".to_owned() } else { count(events, "retransmit") };
-    // Evicted flows are no longer known: then the number of flows would be wrong.
-    let flows = summary.flows.iter().filter(|flow| flow.retransmits.events > 0).count();
-    if events > 0 && summary.lost.evicted_flows == 0 {
-        text += &format!(" in {}", count(flows as u64, "flow"));
-        if let Some((again, all)) = sent
-            && all > 0
-        {
-            let share = ratio(again, all) * 100.0;
+    let failed = match failed {
+        0 => String::new(),
+        failed => format!("; {} failed", count(failed, "attempt")),
+    };
+    if events == 0 {
+        return format!("Nothing was retransmitted{failed}");
+    }
+    format!(
+        "{}{}{}{failed}",
+        count(events, "retransmit"),
+        flows(summary, sent),
+        main_kind(&summary.retransmits)
+    )
+}
+
+/// Evicted flows are no longer known: then nothing is said of flows.
+fn flows(summary: &Summary, sent: Option<(u64, u64)>) -> String {
+    if summary.lost.evicted_flows > 0 {
+        return String::new();
+    }
+    let flows = summary
+        .flows
+        .iter()
+        .filter(|flow| flow.retransmits.events > 0)
+        .count() as u64;
+    let share = match sent {
+        Some((again, all)) if all > 0 => {
             let whose = if flows == 1 { "its" } else { "their" };
-            text += &format!(" ({share:.1} % of {whose} data segments were sent again)");
+            format!(
+                " ({:.1} % of {whose} data segments were sent again)",
+                ratio(again, all) * 100.0
+            )
         }
+        _ => String::new(),
+    };
+    format!(" in {}{share}", count(flows, "flow"))
+}
+
+fn main_kind(totals: &RetransmitTotals) -> String {
+    match totals
+        .by_kind
+        .iter()
+        .find(|(_, of_kind)| **of_kind * 2 > totals.events)
+    {
+        Some((kind, _)) if totals.events == 1 => format!(", a {}", one(*kind)),
+        Some((kind, _)) if totals.by_kind.len() == 1 => format!(", all of them {}", many(*kind)),
+        Some((kind, _)) => format!(", most of them {}", many(*kind)),
+        None => String::new(),
     }
-    if let Some((&kind, _)) = summary.retransmits.by_kind.iter().find(|(_, of_kind)| **of_kind * 2 > events) {
-        let all = summary.retransmits.by_kind.len() == 1;
-        text += &match (events, all) {
-            (1, _) => format!(", a {}", one(kind)),
-            (_, true) => format!(", all of them {}", many(kind)),
-            (_, false) => format!(", most of them {}", many(kind)),
-        };
-    }
-    if failed > 0 {
-        text += &format!("; {} failed", count(failed, "attempt"));
-    }
-    text
 }
 
 fn drops(summary: &Summary) -> String {
-    let lost = summary.drops.packets - summary.drops.hidden_benign.min(summary.drops.packets);
+    let lost = summary
+        .drops
+        .packets
+        .saturating_sub(summary.drops.hidden_benign);
     let harmless = match summary.drops.hidden_benign {
         0 => String::new(),
-        n => format!(" ({} left out)", count(n, "harmless free")),
+        frees => format!(" ({} left out)", count(frees, "harmless free")),
     };
     if lost == 0 {
         return format!("nothing was dropped{harmless}");
     }
     let be = if lost == 1 { "was" } else { "were" };
-    let mut text = format!("{} {be} dropped", count(lost, "packet"));
-    if let Some((reason, netns, packets)) = main_cause(summary)
-        && packets * 2 > lost
-    {
-        text += if packets == lost { ": " } else { ", most of them " };
-        text += reason;
-        if let Some(name) = &netns.name {
-            text += &format!(" in namespace {name}");
+    let cause = match main_cause(summary) {
+        Some((reason, netns, packets)) if packets * 2 > lost => {
+            let share = if packets == lost {
+                ": "
+            } else {
+                ", most of them "
+            };
+            let place = netns
+                .name
+                .as_ref()
+                .map(|name| format!(" in namespace {name}"))
+                .unwrap_or_default();
+            format!("{share}{reason}{place}")
         }
-    }
-    text + &harmless
+        _ => String::new(),
+    };
+    format!("{} {be} dropped{cause}{harmless}", count(lost, "packet"))
 }
 
 /// The reason and namespace of most real drops.
 fn main_cause(summary: &Summary) -> Option<(&str, &Netns, u64)> {
     let mut causes: Vec<(&str, &Netns, u64)> = Vec::new();
-    for group in summary.drop_groups.iter().filter(|group| group.class != DropClass::Benign) {
-        let same = |(reason, netns, _): &&mut (&str, &Netns, u64)| *reason == &*group.reason && **netns == group.netns;
+    for group in summary
+        .drop_groups
+        .iter()
+        .filter(|group| group.class != DropClass::Benign)
+    {
+        let same = |(reason, netns, _): &&mut (&str, &Netns, u64)| {
+            *reason == &*group.reason && **netns == group.netns
+        };
         match causes.iter_mut().find(same) {
             Some((_, _, packets)) => *packets += group.packets,
             None => causes.push((&group.reason, &group.netns, group.packets)),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::summary::{FlowSummary, RetransmitTotals};
 use crate::event::{
-    Cause, Drop, Endpoint, EventTime, Kind, Name, Netns, Outcome, Owner, Retransmit, Sample, SocketId, TcpInfo, Tuple,
+    Cause, Drop, Endpoint, EventTime, Kind, Name, Netns, Outcome, Owner, Retransmit, Sample,
+    SocketId, TcpInfo, Tuple,
 };
 
 /// Most reasons kept apart in one flow; the rest counts as [`OTHER`].
@@ -52,12 +53,25 @@ impl FlowKey {
         } else {
             (tuple.destination, tuple.source)
         };
-        Self { netns: NetnsId::of(netns), protocol: tuple.protocol, low, high, local: Local::Unknown }
+        Self {
+            netns: NetnsId::of(netns),
+            protocol: tuple.protocol,
+            low,
+            high,
+            local: Local::Unknown,
+        }
     }
 
     /// The same flow as the socket at `end` has it.
     pub(super) fn local(self, end: &Endpoint) -> Self {
-        Self { local: if *end == self.low { Local::Low } else { Local::High }, ..self }
+        Self {
+            local: if *end == self.low {
+                Local::Low
+            } else {
+                Local::High
+            },
+            ..self
+        }
     }
 }
 
@@ -128,12 +142,20 @@ impl Retransmits {
 }
 
 /// The count of `key`, where `counts` are in the order of `keys`.
-fn slot<'a, K: PartialEq>(counts: &'a mut [u64], keys: &[K], key: K) -> Option<&'a mut u64> {
-    counts.iter_mut().zip(keys).find(|(_, known)| **known == key).map(|(count, _)| count)
+fn slot<'a, K: PartialEq + Copy>(counts: &'a mut [u64], keys: &[K], key: K) -> Option<&'a mut u64> {
+    counts
+        .iter_mut()
+        .zip(keys)
+        .find(|(_, known)| **known == key)
+        .map(|(count, _)| count)
 }
 
 fn counted<K: Ord + Copy>(keys: &[K], counts: &[u64]) -> BTreeMap<K, u64> {
-    keys.iter().copied().zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
+    keys.iter()
+        .copied()
+        .zip(counts.iter().copied())
+        .filter(|(_, count)| *count > 0)
+        .collect()
 }
 
 /// One generation of a flow.
@@ -175,7 +197,11 @@ impl Flow {
         match (self.socket.cookie, socket.cookie) {
             (Some(known), Some(cookie)) => known == cookie,
             _ if self.ended => false,
-            _ => self.socket.address == 0 || socket.address == 0 || self.socket.address == socket.address,
+            _ => {
+                self.socket.address == 0
+                    || socket.address == 0
+                    || self.socket.address == socket.address
+            }
         }
     }
 
@@ -205,10 +231,18 @@ impl Flow {
         self.seen(time, &drop.netns, &drop.owner);
         self.drops += drop.count;
         let has_room = self.drops_by_reason.len() < MAX_REASONS;
-        match self.drops_by_reason.iter_mut().find(|(name, _)| *name == drop.reason.name) {
+        match self
+            .drops_by_reason
+            .iter_mut()
+            .find(|(name, _)| *name == drop.reason.name)
+        {
             Some((_, count)) => *count += drop.count,
             None if has_room => self.new_reason(Arc::clone(&drop.reason.name), drop.count),
-            None => match self.drops_by_reason.iter_mut().find(|(name, _)| &**name == OTHER) {
+            None => match self
+                .drops_by_reason
+                .iter_mut()
+                .find(|(name, _)| &**name == OTHER)
+            {
                 Some((_, count)) => *count += drop.count,
                 None => self.new_reason(OTHER.into(), drop.count),
             },
@@ -255,7 +289,9 @@ impl Flow {
 
     /// Segments sent again and data segments sent (those again included), by the socket's own count.
     pub(super) fn sent(&self) -> Option<(u64, u64)> {
-        self.tcp.as_ref().map(|tcp| (tcp.total_retrans.into(), tcp.data_segs_out.into()))
+        self.tcp
+            .as_ref()
+            .map(|tcp| (tcp.total_retrans.into(), tcp.data_segs_out.into()))
     }
 
     pub(super) fn summary(&self) -> FlowSummary {
@@ -269,7 +305,11 @@ impl Flow {
             ended: self.ended,
             retransmits: self.retransmits.totals(),
             drops: self.drops,
-            drops_by_reason: self.drops_by_reason.iter().map(|(name, count)| (Arc::clone(name), *count)).collect(),
+            drops_by_reason: self
+                .drops_by_reason
+                .iter()
+                .map(|(name, count)| (Arc::clone(name), *count))
+                .collect(),
             tcp: self.tcp.clone(),
             // A SYN is a retransmit but no data segment: a flow that never got further has no share.
             retransmitted_share: self.sent().and_then(share),

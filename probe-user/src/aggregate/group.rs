@@ -20,14 +20,18 @@ struct Key {
 #[derive(Debug)]
 pub(super) struct Groups {
     max: usize,
-    groups: HashMap<Key, DropGroup>,
+    known: HashMap<Key, DropGroup>,
     /// Drops of the groups for which there was no room.
     other: u64,
 }
 
 impl Groups {
     pub(super) fn new(max: usize) -> Self {
-        Self { max, groups: HashMap::new(), other: 0 }
+        Self {
+            max,
+            known: HashMap::new(),
+            other: 0,
+        }
     }
 
     pub(super) fn count(&mut self, drop: &Drop) {
@@ -36,15 +40,18 @@ impl Groups {
             class: drop.reason.class,
             location: drop.location.address,
             netns: NetnsId::of(&drop.netns),
-            interface: drop.interface.as_ref().map_or(0, |interface| interface.index),
+            interface: drop
+                .interface
+                .as_ref()
+                .map_or(0, |interface| interface.index),
         };
-        if let Some(group) = self.groups.get_mut(&key) {
+        if let Some(group) = self.known.get_mut(&key) {
             group.packets += drop.count;
             if group.location.symbol.is_none() && drop.location.symbol.is_some() {
                 group.location.clone_from(&drop.location);
             }
-        } else if self.groups.len() < self.max {
-            self.groups.insert(key, group(drop));
+        } else if self.known.len() < self.max {
+            self.known.insert(key, group(drop));
         } else {
             self.other += drop.count;
         }
@@ -52,12 +59,14 @@ impl Groups {
 
     /// Most packets first; at the end one group for all that had no room.
     pub(super) fn sorted(&self) -> Vec<DropGroup> {
-        let mut groups: Vec<DropGroup> = self.groups.values().cloned().collect();
+        let mut groups: Vec<DropGroup> = self.known.values().cloned().collect();
         groups.sort_by(|a, b| {
             b.packets
                 .cmp(&a.packets)
                 .then_with(|| a.reason.cmp(&b.reason))
-                .then_with(|| (a.location.address, a.netns.inode).cmp(&(b.location.address, b.netns.inode)))
+                .then_with(|| {
+                    (a.location.address, a.netns.inode).cmp(&(b.location.address, b.netns.inode))
+                })
         });
         if self.other > 0 {
             groups.push(DropGroup {
@@ -83,7 +92,10 @@ fn group(drop: &Drop) -> DropGroup {
         advice: drop.reason.advice,
         location: drop.location.clone(),
         netns: drop.netns.clone(),
-        interface: drop.interface.as_ref().and_then(|interface| interface.name.clone()),
+        interface: drop
+            .interface
+            .as_ref()
+            .and_then(|interface| interface.name.clone()),
         packets: drop.count,
     }
 }

@@ -14,7 +14,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_flows: 10_000, max_drop_groups: 4096 }
+        Self {
+            max_flows: 10_000,
+            max_drop_groups: 4096,
+        }
     }
 }
 
@@ -74,13 +77,20 @@ impl<K: Hash + Eq + Clone, V> Table<K, V> {
             self.unlink(number);
             self.link(number);
         }
-        self.entries.get_mut(number as usize).map(|entry| &mut entry.value)
+        self.entries
+            .get_mut(number as usize)
+            .map(|entry| &mut entry.value)
     }
 
     /// Makes a new current entry for the key, if need be in the place of the oldest entry of all; an entry the key had
     /// stays in the table.
     pub(super) fn insert(&mut self, key: K, value: V) -> u32 {
-        let entry = Entry { key: key.clone(), value, older: NONE, newer: NONE };
+        let entry = Entry {
+            key: key.clone(),
+            value,
+            older: NONE,
+            newer: NONE,
+        };
         let number = if self.entries.len() < self.capacity {
             let number = u32::try_from(self.entries.len()).unwrap_or(NONE);
             self.entries.push(entry);
@@ -104,7 +114,9 @@ impl<K: Hash + Eq + Clone, V> Table<K, V> {
 
     /// Gives the entry another key, under which it becomes current.
     pub(super) fn rename(&mut self, number: u32, key: K) {
-        let Some(entry) = self.entries.get_mut(number as usize) else { return };
+        let Some(entry) = self.entries.get_mut(number as usize) else {
+            return;
+        };
         if self.current.get(&entry.key) == Some(&number) {
             self.current.remove(&entry.key);
         }
@@ -123,7 +135,11 @@ impl<K: Hash + Eq + Clone, V> Table<K, V> {
     }
 
     fn unlink(&mut self, number: u32) {
-        let Some((older, newer)) = self.entries.get(number as usize).map(|entry| (entry.older, entry.newer)) else {
+        let Some((older, newer)) = self
+            .entries
+            .get(number as usize)
+            .map(|entry| (entry.older, entry.newer))
+        else {
             return;
         };
         match self.entries.get_mut(older as usize) {

@@ -10,9 +10,9 @@ pub mod summary;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use self::limits::Limits;
 use self::flow::{Flow, FlowKey, OTHER, Retransmits};
 use self::group::Groups;
+pub use self::limits::Limits;
 use self::limits::Table;
 use self::summary::{DropTotals, FlowSummary, Lost, Summary};
 use crate::event::{Body, Drop, DropClass, Event, EventTime, Name, Netns, SocketId, Tuple};
@@ -55,17 +55,26 @@ impl Aggregator {
         match &event.body {
             Body::Retransmit(retransmit) => {
                 self.retransmits.count(retransmit);
-                if let Some(flow) = self.flow_of_socket(&retransmit.netns, &retransmit.tuple, &retransmit.socket, time) {
+                if let Some(flow) = self.flow_of_socket(
+                    &retransmit.netns,
+                    &retransmit.tuple,
+                    &retransmit.socket,
+                    time,
+                ) {
                     flow.retransmit(retransmit, time);
                 }
             }
             Body::Sample(sample) => {
-                if let Some(flow) = self.flow_of_socket(&sample.netns, &sample.tuple, &sample.socket, time) {
+                if let Some(flow) =
+                    self.flow_of_socket(&sample.netns, &sample.tuple, &sample.socket, time)
+                {
                     flow.sample(sample, time, false);
                 }
             }
             Body::FlowEnd(sample) => {
-                if let Some(flow) = self.flow_of_socket(&sample.netns, &sample.tuple, &sample.socket, time) {
+                if let Some(flow) =
+                    self.flow_of_socket(&sample.netns, &sample.tuple, &sample.socket, time)
+                {
                     flow.sample(sample, time, true);
                 }
             }
@@ -85,12 +94,18 @@ impl Aggregator {
     /// Totals so far: all that events alone can tell. `time` is that of the last event; what only counters know
     /// (`rates`, `reconcile`, `lost` but for evicted flows …) is left empty.
     pub fn snapshot(&self, duration_s: f64) -> Summary {
-        let mut flows: Vec<FlowSummary> =
-            self.flows.values().filter(|flow| flow.is_notable()).map(Flow::summary).collect();
+        let mut flows: Vec<FlowSummary> = self
+            .flows
+            .values()
+            .filter(|flow| flow.is_notable())
+            .map(Flow::summary)
+            .collect();
         flows.sort_by(|a, b| {
             (b.retransmits.segments, b.drops)
                 .cmp(&(a.retransmits.segments, a.drops))
-                .then_with(|| (a.first, a.tuple, a.netns.inode).cmp(&(b.first, b.tuple, b.netns.inode)))
+                .then_with(|| {
+                    (a.first, a.tuple, a.netns.inode).cmp(&(b.first, b.tuple, b.netns.inode))
+                })
         });
         let mut summary = Summary {
             time: self.last,
@@ -98,13 +113,20 @@ impl Aggregator {
             retransmits: self.retransmits.totals(),
             drops: DropTotals {
                 packets: self.drops,
-                by_reason: self.drops_by_reason.iter().map(|(name, count)| (Arc::clone(name), *count)).collect(),
+                by_reason: self
+                    .drops_by_reason
+                    .iter()
+                    .map(|(name, count)| (Arc::clone(name), *count))
+                    .collect(),
                 hidden_benign: self.drops_benign,
                 ..DropTotals::default()
             },
             flows,
             drop_groups: self.groups.sorted(),
-            lost: Lost { evicted_flows: self.flows.evicted(), ..Lost::default() },
+            lost: Lost {
+                evicted_flows: self.flows.evicted(),
+                ..Lost::default()
+            },
             ..Summary::default()
         };
         summary.diagnosis = diagnosis::sentence(&summary, self.sent());
@@ -116,8 +138,13 @@ impl Aggregator {
         if self.flows.evicted() > 0 {
             return None;
         }
-        let flows = self.flows.values().filter(|flow| flow.retransmits.events() > 0);
-        flows.map(Flow::sent).try_fold((0, 0), |sum, sent| sent.map(|sent| (sum.0 + sent.0, sum.1 + sent.1)))
+        let flows = self
+            .flows
+            .values()
+            .filter(|flow| flow.retransmits.events() > 0);
+        flows.map(Flow::sent).try_fold((0, 0), |sum, sent| {
+            sent.map(|sent| (sum.0 + sent.0, sum.1 + sent.1))
+        })
     }
 
     fn drop(&mut self, drop: &Drop, time: EventTime) {
@@ -125,13 +152,16 @@ impl Aggregator {
         if drop.reason.class == DropClass::Benign {
             self.drops_benign += drop.count;
         }
-        match self.drops_by_reason.get_mut(&drop.reason.name) {
-            Some(count) => *count += drop.count,
-            None => {
-                let has_room = self.drops_by_reason.len() < MAX_REASONS;
-                let name = if has_room { Arc::clone(&drop.reason.name) } else { OTHER.into() };
-                *self.drops_by_reason.entry(name).or_default() += drop.count;
-            }
+        if let Some(count) = self.drops_by_reason.get_mut(&drop.reason.name) {
+            *count += drop.count;
+        } else {
+            let has_room = self.drops_by_reason.len() < MAX_REASONS;
+            let name = if has_room {
+                Arc::clone(&drop.reason.name)
+            } else {
+                OTHER.into()
+            };
+            *self.drops_by_reason.entry(name).or_default() += drop.count;
         }
         self.groups.count(drop);
         if let Some(tuple) = &drop.tuple
@@ -142,11 +172,19 @@ impl Aggregator {
     }
 
     /// The flow of a socket; a new generation if the socket is another one than before.
-    fn flow_of_socket(&mut self, netns: &Netns, tuple: &Tuple, socket: &SocketId, time: EventTime) -> Option<&mut Flow> {
+    fn flow_of_socket(
+        &mut self,
+        netns: &Netns,
+        tuple: &Tuple,
+        socket: &SocketId,
+        time: EventTime,
+    ) -> Option<&mut Flow> {
         let unknown = FlowKey::new(netns, tuple);
         let key = unknown.local(&tuple.source);
         let known = self.flows.find(&key).filter(|&number| {
-            self.flows.get(number).is_some_and(|flow| flow.may_belong_to(socket))
+            self.flows
+                .get(number)
+                .is_some_and(|flow| flow.may_belong_to(socket))
         });
         if let Some(number) = known {
             return self.flows.touch(number);
@@ -167,19 +205,28 @@ impl Aggregator {
     /// The flow of a dropped packet: by its socket, else by what is known of its ends; over loopback the sender's.
     fn flow_of_packet(&mut self, drop: &Drop, tuple: &Tuple, time: EventTime) -> Option<&mut Flow> {
         let unknown = FlowKey::new(&drop.netns, tuple);
-        let (from_source, from_destination) = (unknown.local(&tuple.source), unknown.local(&tuple.destination));
+        let (from_source, from_destination) = (
+            unknown.local(&tuple.source),
+            unknown.local(&tuple.destination),
+        );
         let receives = drop.socket.is_some_and(|socket| socket.is_receiver);
         let known = if receives {
             self.flows.find(&from_destination)
         } else if drop.socket.is_some() {
             self.flows.find(&from_source)
         } else {
-            self.flows.find(&from_source).or_else(|| self.flows.find(&from_destination))
+            self.flows
+                .find(&from_source)
+                .or_else(|| self.flows.find(&from_destination))
         };
         if let Some(number) = known.or_else(|| self.flows.find(&unknown)) {
             return self.flows.touch(number);
         }
-        let reversed = Tuple { source: tuple.destination, destination: tuple.source, ..*tuple };
+        let reversed = Tuple {
+            source: tuple.destination,
+            destination: tuple.source,
+            ..*tuple
+        };
         let (key, shown): (FlowKey, Tuple) = match (&drop.socket, receives) {
             (Some(_), true) => (from_destination, reversed),
             (Some(_), false) => (from_source, *tuple),

@@ -1,6 +1,5 @@
 use clap::Parser as _;
-use probe_common::RawTuple;
-use probe_common::tuple::mapped;
+use probe_common::{RawAddress, RawTuple};
 
 use super::*;
 use crate::cli::Cli;
@@ -49,7 +48,7 @@ fn nothing_typed_shows_everything() {
 #[test]
 fn the_kernel_form_says_what_was_typed() {
     let filters = resolve("--port 5201 --port 80-90 --host 10.0.0.0/8 --dst 2001:db8::/32 --proto tcp --interface eth0").filters();
-    let tuple = |source: [u8; 16], destination, source_port, destination_port| RawTuple {
+    let tuple = |source: RawAddress, destination, source_port, destination_port| RawTuple {
         source,
         destination,
         source_port,
@@ -59,14 +58,19 @@ fn the_kernel_form_says_what_was_typed() {
         flags: RawTuple::HAS_PORTS,
         reserved: 0,
     };
-    let v6 = std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).octets();
-    assert!(filters.matches_tuple(&tuple(mapped([10, 1, 2, 3]), v6, 85, 1)));
-    assert!(!filters.matches_tuple(&tuple(mapped([10, 1, 2, 3]), v6, 91, 1)));
-    assert!(!filters.matches_tuple(&tuple(mapped([11, 1, 2, 3]), v6, 85, 1)));
-    assert!(!filters.matches_tuple(&tuple(mapped([10, 1, 2, 3]), mapped([1, 2, 3, 4]), 85, 1)));
+    let v6 = RawAddress::from_halves([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 1]);
+    assert!(filters.matches_tuple(&tuple(RawAddress::mapped([10, 1, 2, 3]), v6, 85, 1)));
+    assert!(!filters.matches_tuple(&tuple(RawAddress::mapped([10, 1, 2, 3]), v6, 91, 1)));
+    assert!(!filters.matches_tuple(&tuple(RawAddress::mapped([11, 1, 2, 3]), v6, 85, 1)));
+    assert!(!filters.matches_tuple(&tuple(
+        RawAddress::mapped([10, 1, 2, 3]),
+        RawAddress::mapped([1, 2, 3, 4]),
+        85,
+        1
+    )));
     assert!(!filters.matches_tuple(&RawTuple {
         protocol: 17,
-        ..tuple(mapped([10, 1, 2, 3]), v6, 85, 1)
+        ..tuple(RawAddress::mapped([10, 1, 2, 3]), v6, 85, 1)
     }));
     assert!(filters.matches_interface(b"eth0\0\0\0\0\0\0\0\0\0\0\0\0"));
     assert!(!filters.matches_interface(b"eth01\0\0\0\0\0\0\0\0\0\0\0"));

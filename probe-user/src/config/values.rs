@@ -314,12 +314,15 @@ mod tests {
     #[test]
     fn an_ipv4_network_is_a_mapped_one() {
         let network = prefix("10.1.2.3/8").unwrap();
-        assert_eq!(bytes_of(network.value), Ipv4Addr::new(10, 0, 0, 0).to_ipv6_mapped().octets());
+        assert_eq!(
+            bytes_of(network.value),
+            Ipv4Addr::new(10, 0, 0, 0).to_ipv6_mapped().octets()
+        );
         let mut mask = [0xff; 16];
         mask[13..].fill(0);
         assert_eq!(bytes_of(network.mask), mask);
         assert_eq!(
-            bytes_of(prefix("0.0.0.0/0").unwrap().address),
+            bytes_of(prefix("0.0.0.0/0").unwrap().value),
             Ipv4Addr::UNSPECIFIED.to_ipv6_mapped().octets()
         );
     }

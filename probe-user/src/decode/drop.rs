@@ -5,7 +5,7 @@ use probe_common::{RawDrop, RawSock};
 
 use super::{Hints, names::Names, owner, packet, socket_id, tuple};
 use crate::event::{
-    Buffers, Drop, DropClass, Interface, Location, PacketInfo, Reason, SocketInfo, TcpState,
+    Buffers, Drop, DropClass, Interface, Location, PacketInfo, Reason, SocketInfo, TcpState, Tuple,
 };
 
 const TCP_LISTEN: u8 = 10;
@@ -23,16 +23,26 @@ pub(super) fn hints(raw: &RawDrop) -> Hints {
 }
 
 pub(super) fn drop(raw: &RawDrop, names: &mut Names) -> Drop {
-    let is_receiver = raw.flags & RawDrop::SOCK_IS_RECEIVER != 0;
     let headers = if raw.flags & RawDrop::HAS_NETWORK_HEADER != 0 {
-        raw.headers.get(..usize::from(raw.headers_len)).unwrap_or(&raw.headers)
+        raw.headers
+            .get(..usize::from(raw.headers_len))
+            .unwrap_or(&raw.headers)
     } else {
         &[]
     };
     let packet = packet::packet(headers, raw.ethertype, raw.inner_offset, raw.length);
+    let is_receiver = is_receiver(raw, packet.tuple.as_ref());
     let may_be_ip = matches!(raw.ethertype, 0 | ETHERTYPE_IPV4 | ETHERTYPE_IPV6);
-    let from_socket = || if may_be_ip { tuple::of_socket_packet(&raw.sock, is_receiver) } else { None };
-    let vlan_tci = (raw.flags & RawDrop::HAS_VLAN != 0).then_some(raw.vlan_tci).or(packet.vlan_tci);
+    let from_socket = || {
+        if may_be_ip {
+            tuple::of_socket_packet(&raw.sock, is_receiver)
+        } else {
+            None
+        }
+    };
+    let vlan_tci = (raw.flags & RawDrop::HAS_VLAN != 0)
+        .then_some(raw.vlan_tci)
+        .or(packet.vlan_tci);
     Drop {
         count: 1,
         netns: tuple::netns_or(raw.netns, &raw.sock),
@@ -47,7 +57,10 @@ pub(super) fn drop(raw: &RawDrop, names: &mut Names) -> Drop {
             icmp: packet.icmp,
         },
         reason: reason(raw, names),
-        location: Location { address: raw.location, ..Location::default() },
+        location: Location {
+            address: raw.location,
+            ..Location::default()
+        },
         interface: interface(raw, names),
         direction: None,
         socket: socket(&raw.sock, is_receiver),
@@ -55,12 +68,30 @@ pub(super) fn drop(raw: &RawDrop, names: &mut Names) -> Drop {
     }
 }
 
+/// Is the socket the one the packet was for? Early in its way in a packet has its receiver where a packet on its way out
+/// has its sender (early demux): there the ends tell.
+fn is_receiver(raw: &RawDrop, packet: Option<&Tuple>) -> bool {
+    raw.flags & RawDrop::SOCK_IS_RECEIVER != 0
+        || packet
+            .zip(tuple::of_socket(&raw.sock.tuple))
+            .is_some_and(|(packet, sock)| {
+                raw.sock.present != RawSock::PRESENT_NONE
+                    && packet.source != packet.destination
+                    && packet.source == sock.destination
+                    && packet.destination == sock.source
+            })
+}
+
 /// The number, until it is looked up.
 fn reason(raw: &RawDrop, names: &mut Names) -> Reason {
     let has_reason = raw.flags & RawDrop::HAS_REASON != 0;
     Reason {
         code: if has_reason { raw.reason } else { 0 },
-        name: if has_reason { names.number(raw.reason) } else { names.not_specified() },
+        name: if has_reason {
+            names.number(raw.reason)
+        } else {
+            names.not_specified()
+        },
         subsystem: None,
         class: DropClass::Unspecified,
         meaning: None,
@@ -69,7 +100,10 @@ fn reason(raw: &RawDrop, names: &mut Names) -> Reason {
 }
 
 fn interface(raw: &RawDrop, names: &mut Names) -> Option<Interface> {
-    (raw.ifindex != 0).then(|| Interface { index: raw.ifindex, name: names.fixed(&raw.ifname) })
+    (raw.ifindex != 0).then(|| Interface {
+        index: raw.ifindex,
+        name: names.fixed(&raw.ifname),
+    })
 }
 
 fn socket(sock: &RawSock, is_receiver: bool) -> Option<SocketInfo> {

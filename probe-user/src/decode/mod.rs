@@ -10,11 +10,15 @@ use std::error::Error;
 use std::fmt;
 
 use probe_common::pod::read_pod;
-use probe_common::{ABI_VERSION, Class, Header, RawDrop, RawFlowEnd, RawReset, RawRetransmit, RawSample, RawSock, RecordKind};
+use probe_common::{
+    ABI_VERSION, Class, Header, RawDrop, RawFlowEnd, RawReset, RawRetransmit, RawSample, RawSock,
+    RecordKind,
+};
 
 use self::names::Names;
 use crate::event::{
-    Body, Cause, Cgroup, Direction, Event, EventTime, Outcome, Owner, Reset, Retransmit, Sample, SocketId, TcpState, Verdict,
+    Body, Cause, Cgroup, Direction, Event, EventTime, Outcome, Owner, Reset, Retransmit, Sample,
+    SocketId, TcpState, Verdict,
 };
 
 /// Reason of a drop for which the kernel gives none.
@@ -50,7 +54,10 @@ impl fmt::Display for DecodeError {
         match self {
             Self::Short { need, got } => write!(f, "record of {got} bytes, {need} needed"),
             Self::UnknownKind(kind) => write!(f, "unknown record kind {kind}"),
-            Self::WrongAbi(abi) => write!(f, "record of version {abi}, this program reads version {ABI_VERSION}"),
+            Self::WrongAbi(abi) => write!(
+                f,
+                "record of version {abi}, this program reads version {ABI_VERSION}"
+            ),
             Self::BadField(field) => write!(f, "record with an impossible {field}"),
         }
     }
@@ -97,31 +104,59 @@ pub struct Decoder {
 impl Decoder {
     /// `hz`: the kernel's ticks per second, if they could be measured.
     pub fn new(hz: Option<u32>) -> Self {
-        Self { hz: hz.filter(|&hz| hz != 0), next_retransmit: 1, names: Names::default() }
+        Self {
+            hz: hz.filter(|&hz| hz != 0),
+            next_retransmit: 1,
+            names: Names::default(),
+        }
     }
 
     /// The event in the record `bytes`. Retransmits are numbered from 1 in the order they are decoded.
-    pub fn decode<C: WallClock + ?Sized>(&mut self, bytes: &[u8], clock: &C) -> Result<Decoded, DecodeError> {
+    pub fn decode<C: WallClock + ?Sized>(
+        &mut self,
+        bytes: &[u8],
+        clock: &C,
+    ) -> Result<Decoded, DecodeError> {
         let header: Header = record(bytes)?;
         if header.abi != ABI_VERSION {
             return Err(DecodeError::WrongAbi(header.abi));
         }
-        let kind = RecordKind::from_number(header.kind).ok_or(DecodeError::UnknownKind(header.kind))?;
+        let kind =
+            RecordKind::from_number(header.kind).ok_or(DecodeError::UnknownKind(header.kind))?;
         let (body, undecided, hints) = match kind {
             RecordKind::Drop => self.drop(&record(bytes)?),
             RecordKind::Retransmit => self.retransmit(&record(bytes)?)?,
             RecordKind::Reset => self.reset(&record(bytes)?),
             RecordKind::Sample => {
                 let raw: RawSample = record(bytes)?;
-                (Body::Sample(self.sample(&raw.sock, &raw.tcp)?), false, Hints::default())
+                (
+                    Body::Sample(self.sample(&raw.sock, &raw.tcp)?),
+                    false,
+                    Hints::default(),
+                )
             }
             RecordKind::FlowEnd => {
                 let raw: RawFlowEnd = record(bytes)?;
-                (Body::FlowEnd(self.sample(&raw.sock, &raw.tcp)?), false, Hints::default())
+                (
+                    Body::FlowEnd(self.sample(&raw.sock, &raw.tcp)?),
+                    false,
+                    Hints::default(),
+                )
             }
         };
-        let time = EventTime { ktime_ns: header.ktime_ns, wall_ns: clock.wall_ns(header.ktime_ns) };
-        Ok(Decoded { event: Event { time, cpu: header.cpu, body }, undecided, hints })
+        let time = EventTime {
+            ktime_ns: header.ktime_ns,
+            wall_ns: clock.wall_ns(header.ktime_ns),
+        };
+        Ok(Decoded {
+            event: Event {
+                time,
+                cpu: header.cpu,
+                body,
+            },
+            undecided,
+            hints,
+        })
     }
 
     fn drop(&mut self, raw: &RawDrop) -> (Body, bool, Hints) {
@@ -130,9 +165,12 @@ impl Decoder {
     }
 
     fn retransmit(&mut self, raw: &RawRetransmit) -> Result<(Body, bool, Hints), DecodeError> {
-        let kind = Class::from_number(raw.class).ok_or(DecodeError::BadField("class of retransmit"))?;
-        let outcome = Outcome::from_number(raw.outcome).ok_or(DecodeError::BadField("outcome of retransmit"))?;
-        let tuple = tuple::of_socket(&raw.sock.tuple).ok_or(DecodeError::BadField("tuple of retransmit"))?;
+        let kind =
+            Class::from_number(raw.class).ok_or(DecodeError::BadField("class of retransmit"))?;
+        let outcome = Outcome::from_number(raw.outcome)
+            .ok_or(DecodeError::BadField("outcome of retransmit"))?;
+        let tuple = tuple::of_socket(&raw.sock.tuple)
+            .ok_or(DecodeError::BadField("tuple of retransmit"))?;
         let has_tcp = raw.flags & RawRetransmit::HAS_TCP != 0;
         let id = self.next_retransmit;
         self.next_retransmit += 1;
@@ -152,9 +190,15 @@ impl Decoder {
             segments: raw.segments,
             bytes: raw.bytes,
             tcp: has_tcp.then(|| Box::new(tcp::info(&raw.tcp, self.hz, &mut self.names))),
-            verdict: Verdict { cause: Cause::Pending, why: None },
+            verdict: Verdict {
+                cause: Cause::Pending,
+                why: None,
+            },
         }));
-        let hints = Hints { outcome_unsure: raw.flags & RawRetransmit::OUTCOME_UNSURE != 0, ..Hints::default() };
+        let hints = Hints {
+            outcome_unsure: raw.flags & RawRetransmit::OUTCOME_UNSURE != 0,
+            ..Hints::default()
+        };
         Ok((body, raw.flags & RawRetransmit::UNDECIDED != 0, hints))
     }
 
@@ -163,16 +207,31 @@ impl Decoder {
         let body = Body::Reset(Box::new(Reset {
             netns: tuple::netns_or(raw.netns, &raw.sock),
             tuple: tuple::of_socket(&raw.tuple).or_else(|| tuple::of_socket(&raw.sock.tuple)),
-            direction: if raw.flags & RawReset::SENT != 0 { Direction::Transmit } else { Direction::Receive },
+            direction: if raw.flags & RawReset::SENT != 0 {
+                Direction::Transmit
+            } else {
+                Direction::Receive
+            },
             reason: has_reason.then(|| self.names.number(raw.reason)),
             state: (raw.sock.present != RawSock::PRESENT_NONE).then_some(TcpState(raw.sock.state)),
             socket: (raw.sock.present != RawSock::PRESENT_NONE).then(|| socket_id(&raw.sock)),
             owner: owner(&raw.sock),
         }));
-        (body, false, Hints { reason: has_reason.then_some(raw.reason), ..Hints::default() })
+        (
+            body,
+            false,
+            Hints {
+                reason: has_reason.then_some(raw.reason),
+                ..Hints::default()
+            },
+        )
     }
 
-    fn sample(&mut self, sock: &RawSock, tcp: &probe_common::RawTcp) -> Result<Box<Sample>, DecodeError> {
+    fn sample(
+        &mut self,
+        sock: &RawSock,
+        tcp: &probe_common::RawTcp,
+    ) -> Result<Box<Sample>, DecodeError> {
         Ok(Box::new(Sample {
             netns: tuple::netns(sock.netns),
             tuple: tuple::of_socket(&sock.tuple).ok_or(DecodeError::BadField("tuple of sample"))?,
@@ -184,7 +243,10 @@ impl Decoder {
 }
 
 fn record<T: zerocopy::FromBytes>(bytes: &[u8]) -> Result<T, DecodeError> {
-    read_pod(bytes).ok_or(DecodeError::Short { need: size_of::<T>(), got: bytes.len() })
+    read_pod(bytes).ok_or(DecodeError::Short {
+        need: size_of::<T>(),
+        got: bytes.len(),
+    })
 }
 
 fn socket_id(sock: &RawSock) -> SocketId {
@@ -197,8 +259,14 @@ fn socket_id(sock: &RawSock) -> SocketId {
 }
 
 fn owner(sock: &RawSock) -> Owner {
-    let cgroup = (sock.cgroup_id != 0).then_some(Cgroup { id: sock.cgroup_id, path: None });
-    Owner { cgroup, ..Owner::default() }
+    let cgroup = (sock.cgroup_id != 0).then_some(Cgroup {
+        id: sock.cgroup_id,
+        path: None,
+    });
+    Owner {
+        cgroup,
+        ..Owner::default()
+    }
 }
 
 /// Decodes any bytes as any record; the result is of no interest, only that there is one.
@@ -210,7 +278,11 @@ pub fn fuzz(data: &[u8]) {
     let mut bytes = data.to_vec();
     bytes.resize(1024, 0);
     for kind in 1..=5_u16 {
-        for (to, from) in bytes.iter_mut().zip(kind.to_ne_bytes().into_iter().chain(ABI_VERSION.to_ne_bytes())) {
+        for (to, from) in bytes.iter_mut().zip(
+            kind.to_ne_bytes()
+                .into_iter()
+                .chain(ABI_VERSION.to_ne_bytes()),
+        ) {
             *to = from;
         }
         std::hint::black_box(decoder.decode(&bytes, &clock).is_ok());

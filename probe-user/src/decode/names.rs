@@ -22,7 +22,10 @@ impl Names {
         if let Some(name) = self.fixed.get(bytes) {
             return Some(Arc::clone(name));
         }
-        let text = bytes.split(|&byte| byte == 0).next().filter(|text| !text.is_empty())?;
+        let text = bytes
+            .split(|&byte| byte == 0)
+            .next()
+            .filter(|text| !text.is_empty())?;
         let name: Name = String::from_utf8_lossy(text).into();
         if self.fixed.len() >= MAX_NAMES {
             self.fixed.clear();
@@ -33,7 +36,10 @@ impl Names {
 
     /// The reason of kernels that give none.
     pub(super) fn not_specified(&mut self) -> Name {
-        Arc::clone(self.not_specified.get_or_insert_with(|| NOT_SPECIFIED.into()))
+        Arc::clone(
+            self.not_specified
+                .get_or_insert_with(|| NOT_SPECIFIED.into()),
+        )
     }
 
     /// A number that may get a name later.

@@ -1,7 +1,8 @@
 //! What the bytes of a dropped packet say.
 
 use probe_common::packet::{
-    self, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, Encapsulated, Ip, protocol,
+    self, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, Encapsulated, Ip,
+    protocol,
 };
 
 use super::tuple;
@@ -28,10 +29,16 @@ pub(super) fn packet(headers: &[u8], ethertype: u16, hint: u16, length: u32) -> 
     let (at, ethertype) = packet::skip_vlan(headers, ethertype);
     let mut found = Packet {
         ethertype,
-        vlan_tci: if tagged && at != 0 { packet::Headers::be16(headers, 0) } else { None },
+        vlan_tci: if tagged && at != 0 {
+            packet::Headers::be16(headers, 0)
+        } else {
+            None
+        },
         ..Packet::default()
     };
-    let Some(outer) = network(headers, at, ethertype) else { return found };
+    let Some(outer) = network(headers, at, ethertype) else {
+        return found;
+    };
     let tunnel = packet::encapsulated(headers, &outer, hint.into());
     let inner = tunnel.and_then(|tunnel| Some((tunnel, packet::ip(headers, tunnel.inner)?)));
     let (start, innermost) = match inner {
@@ -47,7 +54,7 @@ pub(super) fn packet(headers: &[u8], ethertype: u16, hint: u16, length: u32) -> 
     found
 }
 
-/// The IP header at `at`, if the EtherType does not speak against it (0: not set, as in packets TCP has just built).
+/// The IP header at `at`, if the `EtherType` does not speak against it (0: not set, as in packets TCP has just built).
 fn network(headers: &[u8], at: u32, ethertype: u16) -> Option<Ip> {
     let first = packet::Headers::byte(headers, at)?;
     let agrees = match ethertype {
@@ -56,7 +63,11 @@ fn network(headers: &[u8], at: u32, ethertype: u16) -> Option<Ip> {
         ETHERTYPE_IPV6 => first >> 4 == 6,
         _ => false,
     };
-    if agrees { packet::ip(headers, at) } else { None }
+    if agrees {
+        packet::ip(headers, at)
+    } else {
+        None
+    }
 }
 
 fn tunnel_info(tunnel: Encapsulated, outer: &Ip) -> Option<TunnelInfo> {
@@ -73,7 +84,11 @@ fn tcp(headers: &[u8], start: u32, ip: &Ip, length: u32) -> Option<TcpHeader> {
     }
     let header = packet::tcp(headers, ip.transport)?;
     // Only beyond 64 KiB does an IP header claim no length; there the packet's own is within a link-layer header of it.
-    let total = if ip.total_length == 0 { length } else { ip.total_length };
+    let total = if ip.total_length == 0 {
+        length
+    } else {
+        ip.total_length
+    };
     let before_payload = (ip.transport - start).saturating_add(header.header_length);
     Some(TcpHeader {
         flags: header.flags,
@@ -89,5 +104,9 @@ fn icmp(headers: &[u8], ip: &Ip) -> Option<IcmpHeader> {
     }
     let [kind, code] = packet::Headers::array(headers, ip.transport)?;
     let quoted = packet::quoted(headers, ip).and_then(|at| packet::ip(headers, at));
-    Some(IcmpHeader { kind, code, quoted: quoted.and_then(|quoted| tuple::of_packet(&quoted.tuple)) })
+    Some(IcmpHeader {
+        kind,
+        code,
+        quoted: quoted.and_then(|quoted| tuple::of_packet(&quoted.tuple)),
+    })
 }

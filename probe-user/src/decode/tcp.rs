@@ -58,7 +58,9 @@ fn limits(raw: &RawTcp) -> [u64; 3] {
     // The start is read a moment after the jiffies: never let a small negative span become a huge one.
     let running = raw.jiffies.wrapping_sub(raw.chrono_start);
     if running.cast_signed() > 0
-        && let Some(span) = usize::from(raw.chrono_type).checked_sub(1).and_then(|active| spans.get_mut(active))
+        && let Some(span) = usize::from(raw.chrono_type)
+            .checked_sub(1)
+            .and_then(|active| spans.get_mut(active))
     {
         *span += u64::from(running);
     }

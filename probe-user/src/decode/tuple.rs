@@ -15,8 +15,14 @@ pub(super) fn of_packet(raw: &RawTuple) -> Option<Tuple> {
     let (source, destination) = addresses(raw);
     Some(Tuple {
         protocol: raw.protocol,
-        source: Endpoint { address: source, port: has_ports.then_some(raw.source_port) },
-        destination: Endpoint { address: destination, port: has_ports.then_some(raw.destination_port) },
+        source: Endpoint {
+            address: source,
+            port: has_ports.then_some(raw.source_port),
+        },
+        destination: Endpoint {
+            address: destination,
+            port: has_ports.then_some(raw.destination_port),
+        },
     })
 }
 
@@ -32,23 +38,39 @@ pub(super) fn of_socket(raw: &RawTuple) -> Option<Tuple> {
 pub(super) fn of_socket_packet(sock: &RawSock, is_receiver: bool) -> Option<Tuple> {
     const AF_INET: u16 = 2;
     const AF_INET6: u16 = 10;
-    if sock.present != RawSock::PRESENT_FULL || (sock.family != AF_INET && sock.family != AF_INET6) {
+    if sock.present != RawSock::PRESENT_FULL || (sock.family != AF_INET && sock.family != AF_INET6)
+    {
         return None;
     }
-    let Tuple { protocol, source, destination } = of_socket(&sock.tuple)?;
+    let Tuple {
+        protocol,
+        source,
+        destination,
+    } = of_socket(&sock.tuple)?;
     if protocol == 0 || source.address.is_unspecified() || destination.address.is_unspecified() {
         return None;
     }
     Some(if is_receiver {
-        Tuple { protocol, source: destination, destination: source }
+        Tuple {
+            protocol,
+            source: destination,
+            destination: source,
+        }
     } else {
-        Tuple { protocol, source, destination }
+        Tuple {
+            protocol,
+            source,
+            destination,
+        }
     })
 }
 
 /// v4-mapped addresses are IPv4 where both ends are.
 fn addresses(raw: &RawTuple) -> (IpAddr, IpAddr) {
-    let (source, destination) = (Ipv6Addr::from(raw.source.octets()), Ipv6Addr::from(raw.destination.octets()));
+    let (source, destination) = (
+        Ipv6Addr::from(raw.source.octets()),
+        Ipv6Addr::from(raw.destination.octets()),
+    );
     match (source.to_ipv4_mapped(), destination.to_ipv4_mapped()) {
         (Some(source), Some(destination)) => (source.into(), destination.into()),
         _ => (source.into(), destination.into()),
@@ -56,15 +78,23 @@ fn addresses(raw: &RawTuple) -> (IpAddr, IpAddr) {
 }
 
 pub(super) fn netns(raw: RawNetns) -> Netns {
-    Netns { inode: raw.inode, cookie: (raw.cookie != 0).then_some(raw.cookie), name: None }
+    Netns {
+        inode: raw.inode,
+        cookie: (raw.cookie != 0).then_some(raw.cookie),
+        name: None,
+    }
 }
 
 /// The record's namespace; its socket's where the record has none.
 pub(super) fn netns_or(raw: RawNetns, sock: &RawSock) -> Netns {
-    if raw.inode == 0 && raw.cookie == 0 && sock.present != RawSock::PRESENT_NONE { netns(sock.netns) } else { netns(raw) }
+    if raw.inode == 0 && raw.cookie == 0 && sock.present != RawSock::PRESENT_NONE {
+        netns(sock.netns)
+    } else {
+        netns(raw)
+    }
 }
 
-/// Is the socket a TCP one? Sockets that are not full (TIME_WAIT, request) do not say, but only TCP has them.
+/// Is the socket a TCP one? Sockets that are not full (`TIME_WAIT`, request) do not say, but only TCP has them.
 pub(super) fn is_tcp(sock: &RawSock) -> bool {
     sock.protocol == u16::from(protocol::TCP) || sock.present == RawSock::PRESENT_MINI
 }

@@ -15,14 +15,13 @@ pub enum Side {
 }
 
 impl Side {
-    /// The field of the table; outer `None`: no such word, inner: the function tells nothing.
-    pub(super) fn parse(word: &str) -> Option<Option<Self>> {
+    /// The field of the table; `None` for `-`: the function tells nothing.
+    pub(super) fn parse(word: &str) -> Option<Self> {
         Some(match word {
-            "rx" => Some(Self::Receive),
-            "tx" => Some(Self::Transmit),
-            "fw" => Some(Self::Forward),
-            "nf" => Some(Self::Hook),
-            "-" => None,
+            "rx" => Self::Receive,
+            "tx" => Self::Transmit,
+            "fw" => Self::Forward,
+            "nf" => Self::Hook,
             _ => return None,
         })
     }
@@ -51,7 +50,12 @@ impl Route {
 }
 
 /// The direction. `route` is `None` where its function is not known.
-pub fn direction(drop: &Drop, hints: &Hints, side: Option<Side>, route: Option<Route>) -> Option<Direction> {
+pub fn direction(
+    drop: &Drop,
+    hints: &Hints,
+    side: Option<Side>,
+    route: Option<Route>,
+) -> Option<Direction> {
     const PACKET_OTHERHOST: u8 = 3;
     if drop.socket.is_some_and(|socket| socket.is_receiver) {
         return Some(Direction::Receive);
@@ -61,7 +65,11 @@ pub fn direction(drop: &Drop, hints: &Hints, side: Option<Side>, route: Option<R
         Some(Side::Forward) => return Some(Direction::Forward),
         Some(Side::Transmit) => {
             let came_in = hints.iif != 0 && hints.iif != hints.ifindex;
-            return Some(if came_in { Direction::Forward } else { Direction::Transmit });
+            return Some(if came_in {
+                Direction::Forward
+            } else {
+                Direction::Transmit
+            });
         }
         Some(Side::Hook) | None => {}
     }

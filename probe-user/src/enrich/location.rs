@@ -25,8 +25,10 @@ static RULES: LazyLock<Vec<Location>> = LazyLock::new(|| {
         .filter_map(|[pattern, side, reasons, letters, proofs, text, advice]| {
             Some(Location {
                 pattern,
-                side: Side::parse(side)?,
-                reasons: table::some(reasons).map(|list| list.split(',').collect()).unwrap_or_default(),
+                side: Side::parse(side),
+                reasons: table::some(reasons)
+                    .map(|list| list.split(',').collect())
+                    .unwrap_or_default(),
                 meaning: match table::some(letters) {
                     Some(letters) => Some(Meaning::parse(letters, proofs, text, advice)?),
                     None => None,
@@ -48,27 +50,52 @@ pub(super) struct Place {
 impl Place {
     fn of(location: event::Location) -> Self {
         // The compiler splits functions: `name.isra.0`, `name.part.0`, `name.cold`.
-        let symbol = location.symbol.as_deref().map(|symbol| symbol.split('.').next().unwrap_or(symbol));
+        let symbol = location
+            .symbol
+            .as_deref()
+            .map(|symbol| symbol.split('.').next().unwrap_or(symbol));
         let mut rules: Vec<&'static Location> = match symbol {
-            Some(symbol) => RULES.iter().filter(|rule| matches(rule.pattern, symbol)).collect(),
+            Some(symbol) => RULES
+                .iter()
+                .filter(|rule| matches(rule.pattern, symbol))
+                .collect(),
             None => Vec::new(),
         };
-        rules.sort_by_key(|rule| (rule.pattern.contains('*'), std::cmp::Reverse(rule.pattern.len())));
+        rules.sort_by_key(|rule| {
+            (
+                rule.pattern.contains('*'),
+                std::cmp::Reverse(rule.pattern.len()),
+            )
+        });
         let side = rules.iter().find_map(|rule| rule.side);
-        Self { location, side, rules }
+        Self {
+            location,
+            side,
+            rules,
+        }
     }
 
     /// What this reason means here; `None`: the location adds nothing.
     pub(super) fn meaning(&self, reason: &str) -> Option<Meaning> {
-        self.rules.iter().filter(|rule| rule.reasons.contains(&reason)).find_map(|rule| rule.meaning.clone())
+        self.rules
+            .iter()
+            .filter(|rule| rule.reasons.contains(&reason))
+            .find_map(|rule| rule.meaning.clone())
     }
 }
 
 /// Does the name match a pattern in which `*` stands for any characters?
 fn matches(pattern: &str, name: &str) -> bool {
-    let Some((before, after)) = pattern.split_once('*') else { return pattern == name };
-    let Some(rest) = name.strip_prefix(before) else { return false };
-    after.is_empty() || rest.char_indices().any(|(at, _)| rest.get(at..).is_some_and(|rest| matches(after, rest)))
+    let Some((before, after)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(rest) = name.strip_prefix(before) else {
+        return false;
+    };
+    after.is_empty()
+        || rest
+            .char_indices()
+            .any(|(at, _)| rest.get(at..).is_some_and(|rest| matches(after, rest)))
 }
 
 /// The locations seen so far.
@@ -87,7 +114,10 @@ impl Places {
             self.places.clear();
         }
         let place = self.places.entry(address).or_insert_with(|| {
-            let unknown = || event::Location { address, ..event::Location::default() };
+            let unknown = || event::Location {
+                address,
+                ..event::Location::default()
+            };
             Arc::new(Place::of(symbols.lookup(address).unwrap_or_else(unknown)))
         });
         Arc::clone(place)
@@ -101,7 +131,10 @@ impl Places {
         if self.routes.len() >= MAX_PLACES {
             self.routes.clear();
         }
-        *self.routes.entry(input).or_insert_with(|| Route::of(symbols.lookup(input)?.symbol.as_deref()?))
+        *self
+            .routes
+            .entry(input)
+            .or_insert_with(|| Route::of(symbols.lookup(input)?.symbol.as_deref()?))
     }
 
     pub(super) fn forget(&mut self, address: u64) {
@@ -122,16 +155,25 @@ mod tests {
     fn every_row_of_the_table_is_understood() {
         let rows = TABLE.lines().filter(|line| !line.starts_with('#')).count();
         assert_eq!(RULES.len(), rows);
+        for [pattern, side, ..] in table::rows::<7>(TABLE) {
+            assert!(side == "-" || Side::parse(side).is_some(), "{pattern}");
+        }
     }
 
     #[test]
     fn an_exact_pattern_wins_over_a_prefix() {
         let place = |symbol: &str| {
-            Place::of(event::Location { symbol: Some(symbol.into()), ..event::Location::default() })
+            Place::of(event::Location {
+                symbol: Some(symbol.into()),
+                ..event::Location::default()
+            })
         };
         assert_eq!(place("tbf_enqueue").rules[0].pattern, "tbf_enqueue");
         assert_eq!(place("tbf_segment.isra.0").rules[0].pattern, "tbf_*");
-        assert_eq!(place("__netif_receive_skb_core.constprop.0").rules[0].pattern, "__netif_receive_skb_core*");
+        assert_eq!(
+            place("__netif_receive_skb_core.constprop.0").rules[0].pattern,
+            "__netif_receive_skb_core*"
+        );
         assert!(place("frobnicate").rules.is_empty());
     }
 

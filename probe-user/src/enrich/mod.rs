@@ -9,8 +9,8 @@ mod table;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use self::reason::{Meaning, meaning};
 use self::location::Place;
+pub use self::reason::{Meaning, meaning};
 use crate::decode::{Decoded, Hints, NOT_SPECIFIED};
 use crate::event::{Body, Direction, Drop, Event, Interface, Location, Name, Netns, Reset};
 
@@ -128,7 +128,9 @@ impl Enricher {
 
     /// The event with its names.
     pub fn enrich(&mut self, decoded: Decoded) -> Event {
-        let Decoded { mut event, hints, .. } = decoded;
+        let Decoded {
+            mut event, hints, ..
+        } = decoded;
         match &mut event.body {
             Body::Drop(drop) => self.drop(drop, &hints),
             Body::Reset(reset) => self.reset(reset, &hints),
@@ -146,14 +148,19 @@ impl Enricher {
 
     fn reset(&mut self, reset: &mut Reset, hints: &Hints) {
         self.netns(&mut reset.netns);
-        if let Some(name) = hints.reason.and_then(|code| self.sources.reasons.reset_reason(code)) {
+        if let Some(name) = hints
+            .reason
+            .and_then(|code| self.sources.reasons.reset_reason(code))
+        {
             reset.reason = Some(name);
         }
     }
 
     fn drop(&mut self, drop: &mut Drop, hints: &Hints) {
         self.netns(&mut drop.netns);
-        let route = self.places.route(hints.route_input, self.sources.symbols.as_mut());
+        let route = self
+            .places
+            .route(hints.route_input, self.sources.symbols.as_mut());
         let case = self.case(drop, hints);
         drop.reason.name = Arc::clone(&case.name);
         drop.reason.subsystem.clone_from(&case.subsystem);
@@ -167,8 +174,12 @@ impl Enricher {
 
     /// What came in by an interface was dropped there even if the packet had lost its device by then.
     fn interface(&mut self, drop: &mut Drop, hints: &Hints) {
-        if drop.interface.is_none() && hints.iif != 0 && drop.direction == Some(Direction::Receive) {
-            drop.interface = Some(Interface { index: hints.iif, name: None });
+        if drop.interface.is_none() && hints.iif != 0 && drop.direction == Some(Direction::Receive)
+        {
+            drop.interface = Some(Interface {
+                index: hints.iif,
+                name: None,
+            });
         }
         if let Some(interface) = &mut drop.interface
             && interface.name.is_none()
@@ -182,18 +193,37 @@ impl Enricher {
             self.refresh();
         }
         let key = (hints.reason, drop.location.address);
-        let Self { sources, cases, places, not_specified } = self;
+        let Self {
+            sources,
+            cases,
+            places,
+            not_specified,
+        } = self;
         let look_up = |places: &mut location::Places, sources: &mut Sources| {
             let place = places.get(drop.location.address, sources.symbols.as_mut());
             let named = match hints.reason {
                 Some(code) => sources.reasons.drop_reason(code),
-                None => Some(ReasonName { name: Arc::clone(not_specified), subsystem: None }),
+                None => Some(ReasonName {
+                    name: Arc::clone(not_specified),
+                    subsystem: None,
+                }),
             };
             let incomplete = place.location.symbol.is_none() || named.is_none();
-            let ReasonName { name, subsystem } =
-                named.unwrap_or_else(|| ReasonName { name: Arc::clone(&drop.reason.name), subsystem: None });
-            let meaning = place.meaning(&name).unwrap_or_else(|| meaning(subsystem.as_deref(), &name));
-            Case { name, subsystem, place, meaning, incomplete, uses: 0 }
+            let ReasonName { name, subsystem } = named.unwrap_or_else(|| ReasonName {
+                name: Arc::clone(&drop.reason.name),
+                subsystem: None,
+            });
+            let meaning = place
+                .meaning(&name)
+                .unwrap_or_else(|| meaning(subsystem.as_deref(), &name));
+            Case {
+                name,
+                subsystem,
+                place,
+                meaning,
+                incomplete,
+                uses: 0,
+            }
         };
         let case = cases.entry(key).or_insert_with(|| look_up(places, sources));
         case.uses = case.uses.wrapping_add(1);

@@ -25,12 +25,26 @@ pub struct Meaning {
 }
 
 impl Meaning {
-    const UNKNOWN: Self =
-        Self { class: DropClass::Unspecified, harmless: Harmless::If(Vec::new()), text: None, advice: None };
+    const UNKNOWN: Self = Self {
+        class: DropClass::Unspecified,
+        harmless: Harmless::If(Vec::new()),
+        text: None,
+        advice: None,
+    };
 
-    pub(super) fn parse(letters: &str, proofs: &str, text: &'static str, advice: &'static str) -> Option<Self> {
+    pub(super) fn parse(
+        letters: &str,
+        proofs: &str,
+        text: &'static str,
+        advice: &'static str,
+    ) -> Option<Self> {
         let (class, harmless) = table::class(letters, proofs)?;
-        Some(Self { class, harmless, text: table::some(text), advice: table::some(advice) })
+        Some(Self {
+            class,
+            harmless,
+            text: table::some(text),
+            advice: table::some(advice),
+        })
     }
 
     /// The class of one event: benign only where that is certain.
@@ -39,7 +53,11 @@ impl Meaning {
             Harmless::Always => true,
             Harmless::If(proofs) => proofs.iter().any(|&proof| holds(proof, drop, hints)),
         };
-        if is_harmless { DropClass::Benign } else { self.class }
+        if is_harmless {
+            DropClass::Benign
+        } else {
+            self.class
+        }
     }
 }
 
@@ -48,17 +66,25 @@ pub fn meaning(subsystem: Option<&str>, name: &str) -> Meaning {
     static MEANINGS: LazyLock<HashMap<(&str, &str), Meaning>> = LazyLock::new(|| {
         table::rows(TABLE)
             .filter_map(|[scope, name, letters, proofs, text, advice]| {
-                Some(((scope, name), Meaning::parse(letters, proofs, text, advice)?))
+                Some((
+                    (scope, name),
+                    Meaning::parse(letters, proofs, text, advice)?,
+                ))
             })
             .collect()
     });
     let scope = scope(subsystem);
-    MEANINGS.get(&(scope, bare(scope, name))).cloned().unwrap_or(Meaning::UNKNOWN)
+    MEANINGS
+        .get(&(scope, bare(scope, name)))
+        .cloned()
+        .unwrap_or(Meaning::UNKNOWN)
 }
 
 /// The subsystem as the table calls it, however the kernel's version spells it.
 fn scope(subsystem: Option<&str>) -> &'static str {
-    let Some(subsystem) = subsystem.map(str::to_ascii_lowercase) else { return "core" };
+    let Some(subsystem) = subsystem.map(str::to_ascii_lowercase) else {
+        return "core";
+    };
     if subsystem.contains("core") {
         "core"
     } else if subsystem.contains("openvswitch") || subsystem.contains("ovs") {
@@ -80,7 +106,10 @@ fn bare<'a>(scope: &str, name: &'a str) -> &'a str {
         "qdisc" => &["QDISC_DROP_"],
         _ => &[],
     };
-    prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+    prefixes
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix))
+        .unwrap_or(name)
 }
 
 fn holds(proof: Proof, drop: &Drop, hints: &Hints) -> bool {
@@ -89,7 +118,9 @@ fn holds(proof: Proof, drop: &Drop, hints: &Hints) -> bool {
         Proof::Icmp => icmp(drop).is_some(),
         Proof::Reset => drop.packet.tcp.is_some_and(|tcp| tcp.flags & TCP_RST != 0),
         Proof::Multicast => is_to_many(drop, hints),
-        Proof::BroadcastEcho => icmp(drop).is_some_and(|icmp| is_echo(drop, icmp)) && is_to_many(drop, hints),
+        Proof::BroadcastEcho => {
+            icmp(drop).is_some_and(|icmp| is_echo(drop, icmp)) && is_to_many(drop, hints)
+        }
         Proof::HasReason => hints.reason.is_some(),
     }
 }
@@ -99,7 +130,8 @@ fn icmp(drop: &Drop) -> Option<IcmpHeader> {
 }
 
 fn is_v6(drop: &Drop) -> bool {
-    drop.tuple.is_some_and(|tuple| tuple.protocol == protocol::ICMPV6)
+    drop.tuple
+        .is_some_and(|tuple| tuple.protocol == protocol::ICMPV6)
 }
 
 fn is_echo_reply(drop: &Drop, icmp: IcmpHeader) -> bool {
@@ -113,10 +145,13 @@ fn is_echo(drop: &Drop, icmp: IcmpHeader) -> bool {
 /// Was it sent to a group or to everyone? Broadcast addresses of subnets are known by the frame only (`PACKET_BROADCAST`).
 fn is_to_many(drop: &Drop, hints: &Hints) -> bool {
     const PACKET_BROADCAST: u8 = 1;
-    drop.tuple.is_some_and(|tuple| match tuple.destination.address {
-        IpAddr::V4(address) => {
-            address.is_multicast() || address.is_broadcast() || hints.packet_type == PACKET_BROADCAST
-        }
-        IpAddr::V6(address) => address.is_multicast(),
-    })
+    drop.tuple
+        .is_some_and(|tuple| match tuple.destination.address {
+            IpAddr::V4(address) => {
+                address.is_multicast()
+                    || address.is_broadcast()
+                    || hints.packet_type == PACKET_BROADCAST
+            }
+            IpAddr::V6(address) => address.is_multicast(),
+        })
 }

@@ -5,14 +5,20 @@ use crate::event::DropClass;
 /// The lines, split into exactly `N` fields. A line with another number of fields is left out; a test sees to it that
 /// there is none.
 pub(super) fn rows<const N: usize>(text: &'static str) -> impl Iterator<Item = [&'static str; N]> {
-    text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).filter_map(|line| {
-        let mut fields = line.split('\t');
-        let mut row = [""; N];
-        for field in &mut row {
-            *field = fields.next()?;
-        }
-        if fields.next().is_some() { None } else { Some(row) }
-    })
+    text.lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .filter_map(|line| {
+            let mut fields = line.split('\t');
+            let mut row = [""; N];
+            for field in &mut row {
+                *field = fields.next()?;
+            }
+            if fields.next().is_some() {
+                None
+            } else {
+                Some(row)
+            }
+        })
 }
 
 /// The field, unless it is `-`.
@@ -62,15 +68,21 @@ impl Proof {
 /// A class and the exception to it, from letters such as `W`, `N`, `N/R` and a list of proofs. Of two letters the
 /// harmless one holds only if it is proven; of two others the first.
 pub(super) fn class(letters: &str, proofs: &str) -> Option<(DropClass, Harmless)> {
-    let proofs: Vec<Proof> =
-        if proofs == "-" { Vec::new() } else { proofs.split(',').map(Proof::parse).collect::<Option<_>>()? };
+    let proofs: Vec<Proof> = if proofs == "-" {
+        Vec::new()
+    } else {
+        proofs.split(',').map(Proof::parse).collect::<Option<_>>()?
+    };
     let (first, second) = match letters.split_once('/') {
         Some((first, second)) => (letter(first)?, Some(letter(second)?)),
         None => (letter(letters)?, None),
     };
     Some(match (first, second) {
         (DropClass::Benign, None) if proofs.is_empty() => (DropClass::Benign, Harmless::Always),
-        (DropClass::Benign, second) => (second.unwrap_or(DropClass::Unspecified), Harmless::If(proofs)),
+        (DropClass::Benign, second) => (
+            second.unwrap_or(DropClass::Unspecified),
+            Harmless::If(proofs),
+        ),
         (class, _) => (class, Harmless::If(proofs)),
     })
 }

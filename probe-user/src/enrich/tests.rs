@@ -2,7 +2,8 @@ use std::net::IpAddr;
 
 use super::*;
 use crate::event::{
-    DropClass, Endpoint, EventTime, IcmpHeader, Owner, PacketInfo, Reason, SocketId, SocketInfo, TcpHeader, Tuple,
+    DropClass, Endpoint, EventTime, IcmpHeader, Owner, PacketInfo, Reason, SocketId, SocketInfo,
+    TcpHeader, Tuple,
 };
 
 /// Address = index into a list of symbols, code = index into a list of reasons.
@@ -11,13 +12,21 @@ struct Fake(Vec<&'static str>);
 impl Symbols for Fake {
     fn lookup(&mut self, address: u64) -> Option<Location> {
         let symbol = self.0.get(usize::try_from(address).unwrap())?;
-        Some(Location { address, symbol: Some((*symbol).into()), offset: 9, module: None })
+        Some(Location {
+            address,
+            symbol: Some((*symbol).into()),
+            offset: 9,
+            module: None,
+        })
     }
 }
 
 impl ReasonNames for Fake {
     fn drop_reason(&mut self, code: u32) -> Option<ReasonName> {
-        Some(ReasonName { name: (*self.0.get(code as usize)?).into(), subsystem: None })
+        Some(ReasonName {
+            name: (*self.0.get(code as usize)?).into(),
+            subsystem: None,
+        })
     }
 
     fn reset_reason(&mut self, code: u32) -> Option<Name> {
@@ -38,12 +47,27 @@ impl InterfaceNames for Fake {
 }
 
 fn drop(protocol: u8, destination: &str) -> Drop {
-    let end = |text: &str| Endpoint { address: text.parse::<IpAddr>().unwrap(), port: None };
-    let source = if destination.contains(':') { "fd00::1" } else { "10.0.0.1" };
+    let end = |text: &str| Endpoint {
+        address: text.parse::<IpAddr>().unwrap(),
+        port: None,
+    };
+    let source = if destination.contains(':') {
+        "fd00::1"
+    } else {
+        "10.0.0.1"
+    };
     Drop {
         count: 1,
-        netns: Netns { inode: 0, cookie: Some(1), name: None },
-        tuple: Some(Tuple { protocol, source: end(source), destination: end(destination) }),
+        netns: Netns {
+            inode: 0,
+            cookie: Some(1),
+            name: None,
+        },
+        tuple: Some(Tuple {
+            protocol,
+            source: end(source),
+            destination: end(destination),
+        }),
         tunnel: None,
         packet: PacketInfo::default(),
         reason: Reason {
@@ -69,36 +93,67 @@ fn enrich(drop: Drop, hints: Hints, reason: &'static str, symbols: Vec<&'static 
         netns: Box::new(Fake(vec!["blue"])),
         interfaces: Box::new(Fake(vec!["lo", "eth0", "eth1"])),
     });
-    let event = Event { time: EventTime::default(), cpu: 0, body: Body::Drop(Box::new(drop)) };
-    match enricher.enrich(Decoded { event, undecided: false, hints }).body {
+    let event = Event {
+        time: EventTime::default(),
+        cpu: 0,
+        body: Body::Drop(Box::new(drop)),
+    };
+    match enricher
+        .enrich(Decoded {
+            event,
+            undecided: false,
+            hints,
+        })
+        .body
+    {
         Body::Drop(drop) => *drop,
         other => panic!("{other:?}"),
     }
 }
 
 fn classify(drop: Drop, reason: &'static str, symbol: &'static str) -> DropClass {
-    enrich(drop, Hints { reason: Some(0), ..Hints::default() }, reason, vec![symbol]).reason.class
+    enrich(
+        drop,
+        Hints {
+            reason: Some(0),
+            ..Hints::default()
+        },
+        reason,
+        vec![symbol],
+    )
+    .reason
+    .class
 }
 
 fn icmp(protocol: u8, destination: &str, kind: u8) -> Drop {
     let mut drop = drop(protocol, destination);
-    drop.packet.icmp = Some(IcmpHeader { kind, code: 0, quoted: None });
+    drop.packet.icmp = Some(IcmpHeader {
+        kind,
+        code: 0,
+        quoted: None,
+    });
     drop
 }
 
 fn tcp(flags: u8) -> Drop {
     let mut drop = drop(6, "10.0.0.2");
-    drop.packet.tcp = Some(TcpHeader { flags, seq: 1, ack: 1, payload: 0 });
+    drop.packet.tcp = Some(TcpHeader {
+        flags,
+        seq: 1,
+        ack: 1,
+        payload: 0,
+    });
     drop
 }
 
 /// What real faults and harmless frees look like on Linux 6.18, each provoked in a test of its own.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn real_losses_are_never_benign_and_proven_noise_is() {
     use DropClass::{Application, Benign, Capacity, Path, Policy, Routing, Unspecified};
     let udp = || drop(17, "10.0.0.2");
     let udp6 = || drop(17, "fd00::2");
-    for (drop, reason, symbol, class) in [
+    let cases = vec![
         // Losses.
         (udp(), "SOCKET_RCVBUFF", "udp_queue_rcv_one_skb", Capacity),
         (udp(), "NO_SOCKET", "__udp4_lib_rcv", Path),
@@ -115,7 +170,12 @@ fn real_losses_are_never_benign_and_proven_noise_is() {
         (tcp(0x10), "TCP_RFC7323_PAWS", "tcp_validate_incoming", Path),
         (tcp(0x10), "SOCKET_BACKLOG", "tcp_v4_rcv", Capacity),
         (tcp(0x10), "PROTO_MEM", "tcp_data_queue", Capacity),
-        (tcp(0x10), "TCP_INVALID_SEQUENCE", "tcp_validate_incoming", Path),
+        (
+            tcp(0x10),
+            "TCP_INVALID_SEQUENCE",
+            "tcp_validate_incoming",
+            Path,
+        ),
         (udp(), "NOT_SPECIFIED", "do_xdp_generic", Policy),
         (udp(), "NOT_SPECIFIED", "veth_xdp_rcv_skb", Policy),
         (udp(), "NOT_SPECIFIED", "__dev_forward_skb2", Routing),
@@ -123,9 +183,19 @@ fn real_losses_are_never_benign_and_proven_noise_is() {
         (udp(), "FULL_RING", "tun_net_xmit", Capacity),
         (tcp(0x10), "NO_SOCKET", "cookie_v4_check", Capacity),
         (tcp(0x10), "NO_SOCKET", "tcp_v4_rcv", Path),
-        (drop(253, "10.0.0.2"), "IP_NOPROTO", "ip_protocol_deliver_rcu", Path),
+        (
+            drop(253, "10.0.0.2"),
+            "IP_NOPROTO",
+            "ip_protocol_deliver_rcu",
+            Path,
+        ),
         (tcp(0x10), "TCP_OLD_DATA", "tcp_data_queue", Path),
-        (tcp(0x18), "TCP_ABORT_ON_DATA", "tcp_rcv_state_process", Application),
+        (
+            tcp(0x18),
+            "TCP_ABORT_ON_DATA",
+            "tcp_rcv_state_process",
+            Application,
+        ),
         (udp(), "NOT_SPECIFIED", "frobnicate", Unspecified),
         (udp(), "A_NEW_REASON", "ip_rcv_core", Unspecified),
         (icmp(1, "10.0.0.2", 3), "NO_SOCKET", "icmp_rcv", Path),
@@ -141,25 +211,58 @@ fn real_losses_are_never_benign_and_proven_noise_is() {
         (tcp(0x11), "QUEUE_PURGE", "sk_stream_kill_queues", Benign),
         (udp(), "QUEUE_PURGE", "skb_queue_purge_reason", Benign),
         (udp(), "QUEUE_PURGE", "inet_sock_destruct", Benign),
-        (drop(58, "ff02::16"), "NOT_SPECIFIED", "ip6_mc_input", Benign),
+        (
+            drop(58, "ff02::16"),
+            "NOT_SPECIFIED",
+            "ip6_mc_input",
+            Benign,
+        ),
         (tcp(0x10), "NOT_SPECIFIED", "tbf_enqueue", Benign),
-        (udp(), "NOT_SPECIFIED", "netif_napi_add_weight_locked", Benign),
-        (udp(), "UNHANDLED_PROTO", "__netif_receive_skb_core.constprop.0", Benign),
+        (
+            udp(),
+            "NOT_SPECIFIED",
+            "netif_napi_add_weight_locked",
+            Benign,
+        ),
+        (
+            udp(),
+            "UNHANDLED_PROTO",
+            "__netif_receive_skb_core.constprop.0",
+            Benign,
+        ),
         (udp(), "OTHERHOST", "ip_rcv_core", Benign),
-        (tcp(0x10), "TCP_OLD_SEQUENCE", "tcp_validate_incoming", Benign),
+        (
+            tcp(0x10),
+            "TCP_OLD_SEQUENCE",
+            "tcp_validate_incoming",
+            Benign,
+        ),
         (tcp(0x10), "TCP_OFOMERGE", "tcp_data_queue_ofo", Benign),
-        (drop(17, "224.0.0.251"), "NOT_SPECIFIED", "__udp4_lib_rcv", Benign),
+        (
+            drop(17, "224.0.0.251"),
+            "NOT_SPECIFIED",
+            "__udp4_lib_rcv",
+            Benign,
+        ),
         // Configured: shown, but as what it is.
         (udp6(), "IPV6DISABLED", "ip6_rcv_core", Policy),
-    ] {
-        assert_eq!(classify(drop, reason, symbol), class, "{reason} at {symbol}");
+    ];
+    for (drop, reason, symbol, class) in cases {
+        assert_eq!(
+            classify(drop, reason, symbol),
+            class,
+            "{reason} at {symbol}"
+        );
     }
 }
 
 #[test]
 fn where_the_kernel_gives_no_reasons_the_busiest_places_prove_nothing() {
     let drop = enrich(tcp(0x10), Hints::default(), "", vec!["tcp_v4_rcv"]);
-    assert_eq!((&*drop.reason.name, drop.reason.class), (NOT_SPECIFIED, DropClass::Path));
+    assert_eq!(
+        (&*drop.reason.name, drop.reason.class),
+        (NOT_SPECIFIED, DropClass::Path)
+    );
     let drop = enrich(tcp(0x10), Hints::default(), "", vec!["nf_hook_slow"]);
     assert_eq!(drop.reason.class, DropClass::Policy);
 }
@@ -172,7 +275,10 @@ fn every_row_of_the_reasons_is_understood() {
     assert_eq!(read.len(), rows);
     for [scope, name, letters, proofs, meaning, advice] in read {
         assert!(table::class(letters, proofs).is_some(), "{scope} {name}");
-        assert!(meaning.len() > 3 && meaning.len() <= 110 && advice.len() > 3, "{scope} {name}");
+        assert!(
+            meaning.len() > 3 && meaning.len() <= 110 && advice.len() > 3,
+            "{scope} {name}"
+        );
     }
 }
 
@@ -185,21 +291,39 @@ fn names_of_subsystems_are_found_with_and_without_their_prefix() {
         (Some("qdisc"), "QDISC_DROP_OVERLIMIT"),
         (None, "QDISC_DROP"),
     ] {
-        assert!(meaning(subsystem, name).text.is_some(), "{subsystem:?} {name}");
+        assert!(
+            meaning(subsystem, name).text.is_some(),
+            "{subsystem:?} {name}"
+        );
     }
     assert!(meaning(Some("frob"), "NO_SOCKET").text.is_none());
 }
 
 #[test]
 fn names_are_added_and_facts_are_kept() {
-    let hints = Hints { reason: Some(0), iif: 1, ..Hints::default() };
-    let drop = enrich(drop(17, "10.0.0.2"), hints, "SOCKET_RCVBUFF", vec!["udp_queue_rcv_one_skb"]);
+    let hints = Hints {
+        reason: Some(0),
+        iif: 1,
+        ..Hints::default()
+    };
+    let drop = enrich(
+        drop(17, "10.0.0.2"),
+        hints,
+        "SOCKET_RCVBUFF",
+        vec!["udp_queue_rcv_one_skb"],
+    );
     assert_eq!(&*drop.reason.name, "SOCKET_RCVBUFF");
-    assert_eq!(drop.location.symbol.as_deref(), Some("udp_queue_rcv_one_skb"));
+    assert_eq!(
+        drop.location.symbol.as_deref(),
+        Some("udp_queue_rcv_one_skb")
+    );
     assert_eq!(drop.netns.name.as_deref(), Some("blue"));
     assert_eq!(drop.direction, Some(Direction::Receive));
     let interface = drop.interface.unwrap();
-    assert_eq!((interface.index, interface.name.as_deref()), (1, Some("eth0")));
+    assert_eq!(
+        (interface.index, interface.name.as_deref()),
+        (1, Some("eth0"))
+    );
 }
 
 #[test]
@@ -207,9 +331,23 @@ fn an_unknown_reason_stays_a_number_and_an_unknown_place_an_address() {
     let mut unknown = drop(17, "10.0.0.2");
     unknown.location.address = 0xffff;
     unknown.reason.name = "777".into();
-    let drop = enrich(unknown, Hints { reason: Some(777), ..Hints::default() }, "x", vec![]);
-    assert_eq!((&*drop.reason.name, drop.reason.class), ("777", DropClass::Unspecified));
-    assert_eq!((drop.location.address, drop.location.symbol, drop.direction), (0xffff, None, None));
+    let drop = enrich(
+        unknown,
+        Hints {
+            reason: Some(777),
+            ..Hints::default()
+        },
+        "x",
+        vec![],
+    );
+    assert_eq!(
+        (&*drop.reason.name, drop.reason.class),
+        ("777", DropClass::Unspecified)
+    );
+    assert_eq!(
+        (drop.location.address, drop.location.symbol, drop.direction),
+        (0xffff, None, None)
+    );
 }
 
 #[test]
@@ -217,7 +355,13 @@ fn directions() {
     use Direction::{Forward, Receive, Transmit};
     let way = |symbol: &'static str, route: &'static str, iif, ifindex| {
         let route_input = u64::from(!route.is_empty());
-        let hints = Hints { reason: Some(0), route_input, iif, ifindex, ..Hints::default() };
+        let hints = Hints {
+            reason: Some(0),
+            route_input,
+            iif,
+            ifindex,
+            ..Hints::default()
+        };
         enrich(drop(6, "10.0.0.2"), hints, "X", vec![symbol, route]).direction
     };
     for (symbol, route, iif, ifindex, direction) in [
@@ -250,14 +394,31 @@ fn directions() {
         ("frobnicate", "mystery", 2, 2, None),
         ("frobnicate", "ip_forward", 1, 2, Some(Forward)),
     ] {
-        assert_eq!(way(symbol, route, iif, ifindex), direction, "{symbol} {route} {iif} {ifindex}");
+        assert_eq!(
+            way(symbol, route, iif, ifindex),
+            direction,
+            "{symbol} {route} {iif} {ifindex}"
+        );
     }
 }
 
 #[test]
 fn the_receiving_socket_decides_before_all_else() {
     let mut drop = drop(6, "10.0.0.2");
-    drop.socket = Some(SocketInfo { id: SocketId::default(), is_receiver: true, state: None, buffers: None });
-    let hints = Hints { reason: Some(0), iif: 1, ifindex: 2, ..Hints::default() };
-    assert_eq!(enrich(drop, hints, "X", vec!["nf_hook_slow"]).direction, Some(Direction::Receive));
+    drop.socket = Some(SocketInfo {
+        id: SocketId::default(),
+        is_receiver: true,
+        state: None,
+        buffers: None,
+    });
+    let hints = Hints {
+        reason: Some(0),
+        iif: 1,
+        ifindex: 2,
+        ..Hints::default()
+    };
+    assert_eq!(
+        enrich(drop, hints, "X", vec!["nf_hook_slow"]).direction,
+        Some(Direction::Receive)
+    );
 }

@@ -14,7 +14,8 @@ pub(super) struct DebugMessages(EbpfLogger<Stderr>);
 
 impl DebugMessages {
     pub(super) fn new(programs: &mut Programs) -> Result<Self> {
-        let logger = EbpfLogger::init_with_logger(&mut programs.ebpf, Stderr).context("open the ring of debug messages")?;
+        let logger = EbpfLogger::init_with_logger(&mut programs.ebpf, Stderr)
+            .context("open the ring of debug messages")?;
         Ok(Self(logger))
     }
 
@@ -34,7 +35,11 @@ impl Log for Stderr {
     fn log(&self, record: &Record<'_>) {
         let line = record.args().to_string();
         // Where stderr is closed there is nobody to tell.
-        drop(writeln!(stderr(), "dropwatch-rs: kernel: {}", Harmless(&line)));
+        drop(writeln!(
+            stderr(),
+            "dropwatch-rs: kernel: {}",
+            Harmless(&line)
+        ));
     }
 
     fn flush(&self) {}

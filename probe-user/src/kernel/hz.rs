@@ -26,10 +26,15 @@ const TOLERANCE: f64 = 0.01;
 const TOLERANCE_SHORT: f64 = 0.08;
 
 /// Measures HZ. `near` and `far` are the ends of a socket pair; `tick` reads what the program noted last.
-pub(crate) fn measure(near: &UnixDatagram, far: &UnixDatagram, tick: impl Fn() -> Result<Tick>) -> Result<u32> {
+pub(crate) fn measure(
+    near: &UnixDatagram,
+    far: &UnixDatagram,
+    tick: impl Fn() -> Result<Tick>,
+) -> Result<u32> {
     let look = || -> Result<Tick> {
         near.send(&[0]).context("send a packet to the own socket")?;
-        far.recv(&mut [0]).context("receive a packet from the own socket")?;
+        far.recv(&mut [0])
+            .context("receive a packet from the own socket")?;
         tick()
     };
     let first = look()?;
@@ -38,10 +43,15 @@ pub(crate) fn measure(near: &UnixDatagram, far: &UnixDatagram, tick: impl Fn() -
     }
     sleep(BETWEEN);
     let last = look()?;
-    between(first, last).with_context(|| format!("measure jiffies per second: from {first:?} to {last:?} is no usual rate"))
+    between(first, last).with_context(|| {
+        format!("measure jiffies per second: from {first:?} to {last:?} is no usual rate")
+    })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a kernel that runs for 285 000 years is not supported")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a kernel that runs for 285 000 years is not supported"
+)]
 fn as_f64(number: u64) -> f64 {
     number as f64
 }
@@ -58,13 +68,19 @@ fn since_boot(tick: Tick) -> Option<u32> {
 /// HZ from two looks.
 fn between(first: Tick, last: Tick) -> Option<u32> {
     let ticks = last.jiffies.checked_sub(first.jiffies)?;
-    let nanoseconds = last.monotonic_ns.checked_sub(first.monotonic_ns).filter(|ns| *ns > 0)?;
+    let nanoseconds = last
+        .monotonic_ns
+        .checked_sub(first.monotonic_ns)
+        .filter(|ns| *ns > 0)?;
     usual(as_f64(ticks) * 1e9 / as_f64(nanoseconds), TOLERANCE_SHORT)
 }
 
 fn usual(measured: f64, tolerance: f64) -> Option<u32> {
     let off = |rate: &u32| (measured / f64::from(*rate) - 1.0).abs();
-    USUAL.into_iter().filter(|rate| off(rate) < tolerance).min_by(|a, b| off(a).total_cmp(&off(b)))
+    USUAL
+        .into_iter()
+        .filter(|rate| off(rate) < tolerance)
+        .min_by(|a, b| off(a).total_cmp(&off(b)))
 }
 
 #[cfg(test)]
@@ -73,14 +89,21 @@ mod tests {
 
     fn at(rate: u32, milliseconds: u64) -> Tick {
         let jiffies = (1 << 32) - 300 * u64::from(rate) + milliseconds * u64::from(rate) / 1000;
-        Tick { jiffies, monotonic_ns: milliseconds * 1_000_000 }
+        Tick {
+            jiffies,
+            monotonic_ns: milliseconds * 1_000_000,
+        }
     }
 
     #[test]
     fn one_look_tells_the_usual_rates_apart() {
         for rate in USUAL {
             for seconds in [5, 200, 340, 86_400, 86_400 * 900] {
-                assert_eq!(since_boot(at(rate, seconds * 1000)), Some(rate), "after {seconds} s");
+                assert_eq!(
+                    since_boot(at(rate, seconds * 1000)),
+                    Some(rate),
+                    "after {seconds} s"
+                );
             }
         }
     }
@@ -95,7 +118,10 @@ mod tests {
 
     #[test]
     fn what_fits_no_rate_is_not_guessed() {
-        let tick = |jiffies, monotonic_ns| Tick { jiffies, monotonic_ns };
+        let tick = |jiffies, monotonic_ns| Tick {
+            jiffies,
+            monotonic_ns,
+        };
         assert_eq!(since_boot(tick(0, 5_000_000_000)), None);
         assert_eq!(between(tick(10, 0), tick(10, 4_000_000)), None);
         assert_eq!(between(tick(0, 0), tick(2, 14_000_000)), None);

@@ -72,7 +72,9 @@ impl Programs {
     pub fn attach(&mut self) -> Result<()> {
         for name in PROGRAMS {
             let program = tracepoint(&mut self.ebpf, name)?;
-            program.attach().with_context(|| format!("attach to the tracepoint {name}"))?;
+            program
+                .attach()
+                .with_context(|| format!("attach to the tracepoint {name}"))?;
         }
         Ok(())
     }
@@ -81,7 +83,9 @@ impl Programs {
     pub fn detach(&mut self) -> Result<()> {
         for name in PROGRAMS {
             let program = tracepoint(&mut self.ebpf, name)?;
-            program.unload().with_context(|| format!("detach from the tracepoint {name}"))?;
+            program
+                .unload()
+                .with_context(|| format!("detach from the tracepoint {name}"))?;
         }
         Ok(())
     }
@@ -89,11 +93,17 @@ impl Programs {
     /// Measures jiffies per second.
     pub fn measure_hz(&mut self) -> Result<u32> {
         let (near, far) = UnixDatagram::pair().context("make a socket pair")?;
-        let filter: &mut SocketFilter = named(&mut self.ebpf, "tick")?.try_into().context("use the program tick")?;
+        let filter: &mut SocketFilter = named(&mut self.ebpf, "tick")?
+            .try_into()
+            .context("use the program tick")?;
         filter.load().context("load the program tick")?;
-        filter.attach(&far).context("attach the program tick to the own socket")?;
+        filter
+            .attach(&far)
+            .context("attach the program tick to the own socket")?;
         let measured = hz::measure(&near, &far, || maps::tick(&self.ebpf));
-        let filter: &mut SocketFilter = named(&mut self.ebpf, "tick")?.try_into().context("use the program tick")?;
+        let filter: &mut SocketFilter = named(&mut self.ebpf, "tick")?
+            .try_into()
+            .context("use the program tick")?;
         filter.unload().context("detach the program tick")?;
         measured
     }
@@ -121,16 +131,21 @@ fn load_all(ebpf: &mut Ebpf, types: &KernelTypes) -> Result<()> {
             .filter(|(name, _)| PROGRAMS.contains(name))
             .map(|(name, program)| {
                 let load = move || -> Result<()> {
-                    let program: &mut BtfTracePoint =
-                        program.try_into().with_context(|| format!("use the program {name}"))?;
-                    program.load(name, types).map_err(|error| explain(name, error))
+                    let program: &mut BtfTracePoint = program
+                        .try_into()
+                        .with_context(|| format!("use the program {name}"))?;
+                    program
+                        .load(name, types)
+                        .map_err(|error| explain(name, error))
                 };
                 scope.spawn(load)
             })
             .collect();
         let mut result = Ok(());
         for load in loads {
-            let loaded = load.join().unwrap_or_else(|_panic| Err(anyhow!("load the kernel programs: a loader stopped")));
+            let loaded = load.join().unwrap_or_else(|_panic| {
+                Err(anyhow!("load the kernel programs: a loader stopped"))
+            });
             result = result.and(loaded);
         }
         result
@@ -138,23 +153,35 @@ fn load_all(ebpf: &mut Ebpf, types: &KernelTypes) -> Result<()> {
 }
 
 fn named<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Program> {
-    ebpf.program_mut(name).ok_or_else(|| anyhow!("the object has no program {name}"))
+    ebpf.program_mut(name)
+        .ok_or_else(|| anyhow!("the object has no program {name}"))
 }
 
 fn tracepoint<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint> {
-    named(ebpf, name)?.try_into().with_context(|| format!("use the program {name}"))
+    named(ebpf, name)?
+        .try_into()
+        .with_context(|| format!("use the program {name}"))
 }
 
 /// Keeps the lines of the verifier's log that say why.
 fn explain(name: &str, error: ProgramError) -> anyhow::Error {
-    let ProgramError::LoadError { io_error, verifier_log } = &error else {
+    let ProgramError::LoadError {
+        io_error,
+        verifier_log,
+    } = &error
+    else {
         return anyhow::Error::new(error).context(format!("load the program {name}"));
     };
     let log = verifier_log.to_string();
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = lines.get(lines.len().saturating_sub(VERIFIER_LINES)..).unwrap_or_default();
+    let last = lines
+        .get(lines.len().saturating_sub(VERIFIER_LINES)..)
+        .unwrap_or_default();
     if last.is_empty() {
         return anyhow!("load the program {name}: {io_error}");
     }
-    anyhow!("load the program {name}: {io_error}; the verifier's last lines:\n  {}", last.join("\n  "))
+    anyhow!(
+        "load the program {name}: {io_error}; the verifier's last lines:\n  {}",
+        last.join("\n  ")
+    )
 }

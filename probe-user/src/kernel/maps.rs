@@ -9,7 +9,9 @@ use aya::{
     maps::{Array, Map, MapData, PerCpuArray, PerCpuHashMap, RingBuf},
 };
 use probe_common::{
-    DropCount, DropCountKey, RetransmitCount, RetransmitCountKey, pod::read_pod, stats::{Stat, Tick},
+    DropCount, DropCountKey, RetransmitCount, RetransmitCountKey,
+    pod::read_pod,
+    stats::{Stat, Tick},
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -44,7 +46,10 @@ impl Counts {
 impl Programs {
     /// The ring of records; can be taken once.
     pub fn take_ring(&mut self) -> Result<RingBuf<MapData>> {
-        let map = self.ebpf.take_map("EVENTS").ok_or_else(|| anyhow!("the object has no map EVENTS"))?;
+        let map = self
+            .ebpf
+            .take_map("EVENTS")
+            .ok_or_else(|| anyhow!("the object has no map EVENTS"))?;
         RingBuf::try_from(map).context("open the ring of records")
     }
 
@@ -52,12 +57,24 @@ impl Programs {
     pub fn counts(&self) -> Result<Counts> {
         let drops = per_cpu_hash::<_, _, 24, 4>(&self.ebpf, "DROP_COUNTS")?;
         let retransmits = per_cpu_hash::<_, _, 24, 6>(&self.ebpf, "RETRANSMIT_COUNTS")?;
-        let stats = PerCpuArray::<_, u64>::try_from(map(&self.ebpf, "STATS")?).context("open the map STATS")?;
+        let stats = PerCpuArray::<_, u64>::try_from(map(&self.ebpf, "STATS")?)
+            .context("open the map STATS")?;
         let stats = Stat::ALL
             .iter()
-            .map(|stat| Ok(stats.get(&(*stat as u32), 0).context("read the map STATS")?.iter().sum()))
+            .map(|stat| {
+                Ok(stats
+                    .get(&(*stat as u32), 0)
+                    .context("read the map STATS")?
+                    .iter()
+                    .sum())
+            })
             .collect::<Result<_>>()?;
-        Ok(Counts { drops, retransmits, stats, ..Counts::default() })
+        Ok(Counts {
+            drops,
+            retransmits,
+            stats,
+            ..Counts::default()
+        })
     }
 
     /// What the kernel tells of all programs together.
@@ -69,24 +86,33 @@ impl Programs {
             };
             PROGRAMS.iter().filter_map(one).sum()
         };
-        Told { recursion_missed: sum("recursion_misses:"), kernel_ns: Some(sum("run_time_ns:")).filter(|ns| *ns > 0) }
+        Told {
+            recursion_missed: sum("recursion_misses:"),
+            kernel_ns: Some(sum("run_time_ns:")).filter(|ns| *ns > 0),
+        }
     }
 
     /// Memory of all maps, as the kernel accounts it.
     pub fn map_bytes(&self) -> u64 {
-        self.ebpf.maps().filter_map(|(_, map)| map_fd(map)).filter_map(|fd| fdinfo(fd, "memlock:")).sum()
+        self.ebpf
+            .maps()
+            .filter_map(|(_, map)| map_fd(map))
+            .filter_map(|fd| fdinfo(fd, "memlock:"))
+            .sum()
     }
 }
 
 /// The last tick the program `tick` noted.
 pub(super) fn tick(ebpf: &Ebpf) -> Result<Tick> {
-    let ticks = Array::<_, [u8; size_of::<Tick>()]>::try_from(map(ebpf, "TICK")?).context("open the map TICK")?;
+    let ticks = Array::<_, [u8; size_of::<Tick>()]>::try_from(map(ebpf, "TICK")?)
+        .context("open the map TICK")?;
     let bytes = ticks.get(&0, 0).context("read the map TICK")?;
     read_pod(&bytes).context("read the map TICK")
 }
 
 fn map<'a>(ebpf: &'a Ebpf, name: &str) -> Result<&'a Map> {
-    ebpf.map(name).ok_or_else(|| anyhow!("the object has no map {name}"))
+    ebpf.map(name)
+        .ok_or_else(|| anyhow!("the object has no map {name}"))
 }
 
 /// All entries of a per-CPU hash map with keys of `KEY` bytes and values of `WORDS` counters.
@@ -127,5 +153,6 @@ fn map_fd(map: &Map) -> Option<i32> {
 /// A number that the kernel shows of one of our descriptors.
 fn fdinfo(fd: i32, field: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
+    text.lines()
+        .find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
 }

@@ -10,8 +10,8 @@ pub mod interfaces;
 pub mod kallsyms;
 pub mod loader;
 pub mod maps;
-pub mod netns;
 mod names;
+pub mod netns;
 pub mod offsets;
 pub mod preflight;
 pub mod reasons;
@@ -24,14 +24,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result};
 use aya::maps::{MapData, RingBuf};
 
-use self::debug::DebugMessages;
-pub use self::names::sources;
 use self::clock::{Clock, boottime_ns};
 use self::counters::read_all;
+use self::debug::DebugMessages;
 use self::interfaces::Interfaces;
 use self::kallsyms::LiveSymbols;
 use self::loader::Programs;
 use self::maps::Counts;
+pub use self::names::sources;
 use self::netns::{Namespaces, Pace};
 use self::reasons::ReasonNames;
 use crate::aggregate::reconcile::{Abilities, Counted, Ledger, Moment, Reconciliation, reconcile};
@@ -94,7 +94,10 @@ impl Kernel {
         }
         let now = boottime_ns();
         let mut knowledge = lock(&self.knowledge);
-        let changes = knowledge.namespaces.rescan(now).context("look for network namespaces")?;
+        let changes = knowledge
+            .namespaces
+            .rescan(now)
+            .context("look for network namespaces")?;
         for netns in &changes.ended {
             self.ledger.end(netns);
         }
@@ -109,7 +112,10 @@ impl Kernel {
     /// Holds what the programs counted against the kernel's counters, while tracing goes on.
     pub fn compare(&mut self) -> Result<(Counts, Reconciliation)> {
         self.read(Moment::BeforeDetach)?;
-        let counts = Counts { told: self.programs.told(), ..self.programs.counts()? };
+        let counts = Counts {
+            told: self.programs.told(),
+            ..self.programs.counts()?
+        };
         self.read(Moment::AfterDetach)?;
         let reconciliation = self.reconcile(&counts);
         Ok((counts, reconciliation))
@@ -121,7 +127,10 @@ impl Kernel {
         let told = self.programs.told();
         self.programs.detach()?;
         self.detached = true;
-        let counts = Counts { told, ..self.programs.counts()? };
+        let counts = Counts {
+            told,
+            ..self.programs.counts()?
+        };
         self.read(Moment::AfterDetach)?;
         let reconciliation = self.reconcile(&counts);
         Ok((counts, reconciliation))
@@ -134,7 +143,10 @@ impl Kernel {
 
     /// Inode of the tracer's own network namespace; 0 if it cannot be told.
     pub fn own_netns(&self) -> u32 {
-        rustix::fs::stat("/proc/self/ns/net").ok().and_then(|stat| u32::try_from(stat.st_ino).ok()).unwrap_or(0)
+        rustix::fs::stat("/proc/self/ns/net")
+            .ok()
+            .and_then(|stat| u32::try_from(stat.st_ino).ok())
+            .unwrap_or(0)
     }
 
     /// Memory of the programs' maps.
@@ -144,12 +156,18 @@ impl Kernel {
 
     /// A drop reason's name by its code.
     pub fn reason_name(&self, code: u32) -> Option<crate::event::Name> {
-        lock(&self.knowledge).reasons.lookup(code).map(|reason| reason.name)
+        lock(&self.knowledge)
+            .reasons
+            .lookup(code)
+            .map(|reason| reason.name)
     }
 
     fn read(&mut self, moment: Moment) -> Result<()> {
         let mut knowledge = lock(&self.knowledge);
-        let changes = knowledge.namespaces.scan().context("look for network namespaces")?;
+        let changes = knowledge
+            .namespaces
+            .scan()
+            .context("look for network namespaces")?;
         for netns in &changes.ended {
             self.ledger.end(netns);
         }
@@ -162,10 +180,18 @@ impl Kernel {
         let knowledge = &self.knowledge;
         let abilities = Abilities {
             failures_traced: self.failures_traced,
-            reason_name: &|code| lock(knowledge).reasons.lookup(code).map(|reason| reason.name),
+            reason_name: &|code| {
+                lock(knowledge)
+                    .reasons
+                    .lookup(code)
+                    .map(|reason| reason.name)
+            },
             has_reason: &|name| !lock(knowledge).reasons.codes_matching(name).is_empty(),
         };
-        let counted = Counted { retransmits: &counts.retransmits, drops: &counts.drops };
+        let counted = Counted {
+            retransmits: &counts.retransmits,
+            drops: &counts.drops,
+        };
         reconcile(&self.ledger, counted, &abilities)
     }
 }

@@ -39,7 +39,10 @@ impl Symbols for Names {
 impl ReasonNames for Names {
     fn drop_reason(&mut self, code: u32) -> Option<ReasonName> {
         let reason = lock(&self.0).reasons.lookup(code)?;
-        Some(ReasonName { name: reason.name, subsystem: reason.subsystem })
+        Some(ReasonName {
+            name: reason.name,
+            subsystem: reason.subsystem,
+        })
     }
 
     fn reset_reason(&mut self, code: u32) -> Option<Name> {
@@ -49,7 +52,11 @@ impl ReasonNames for Names {
 
 impl NetnsNames for Names {
     fn lookup(&mut self, inode: u32, cookie: Option<u64>) -> Option<Name> {
-        let raw = RawNetns { cookie: cookie.unwrap_or(0), inode, reserved: 0 };
+        let raw = RawNetns {
+            cookie: cookie.unwrap_or(0),
+            inode,
+            reserved: 0,
+        };
         lock(&self.0).namespaces.describe(raw).name
     }
 }
@@ -57,7 +64,11 @@ impl NetnsNames for Names {
 impl InterfaceNames for Names {
     fn lookup(&mut self, netns: &Netns, index: u32) -> Option<Name> {
         let mut knowledge = lock(&self.0);
-        let Knowledge { interfaces, namespaces, .. } = &mut *knowledge;
+        let Knowledge {
+            interfaces,
+            namespaces,
+            ..
+        } = &mut *knowledge;
         interfaces.name(namespaces, netns, index, boottime_ns())
     }
 }

@@ -34,11 +34,23 @@ struct Types {
 
 impl Types {
     fn read() -> Result<Self> {
-        let btf = Btf::from_running_kernel()
-            .map_err(|error| CannotTrace(format!("{error}; without it the programs cannot know this kernel's structures")))?;
-        let absent = PROGRAMS.into_iter().filter(|name| btf.tracepoint_args(name).is_none()).collect();
-        let (offsets, features) = offsets::resolve(&btf).map_err(|missing| CannotTrace(missing.to_string()))?;
-        Ok(Self { offsets, features, reasons: ReasonNames::new(&btf), absent })
+        let btf = Btf::from_running_kernel().map_err(|error| {
+            CannotTrace(format!(
+                "{error}; without it the programs cannot know this kernel's structures"
+            ))
+        })?;
+        let absent = PROGRAMS
+            .into_iter()
+            .filter(|name| btf.tracepoint_args(name).is_none())
+            .collect();
+        let (offsets, features) =
+            offsets::resolve(&btf).map_err(|missing| CannotTrace(missing.to_string()))?;
+        Ok(Self {
+            offsets,
+            features,
+            reasons: ReasonNames::new(&btf),
+            absent,
+        })
     }
 }
 
@@ -49,7 +61,11 @@ pub fn doctor(paths: &Paths) -> Report {
     if let Ok(types) = Types::read() {
         let tracepoints: Vec<_> = PROGRAMS
             .iter()
-            .map(|name| Tracepoint { name, present: !types.absent.contains(name), required: true })
+            .map(|name| Tracepoint {
+                name,
+                present: !types.absent.contains(name),
+                required: true,
+            })
             .collect();
         report.check_tracepoints(&host, &tracepoints);
         report.check_reasons(&host, types.reasons.known());
@@ -60,7 +76,10 @@ pub fn doctor(paths: &Paths) -> Report {
 impl Kernel {
     /// Loads and attaches the programs. Counters are read just before and just after.
     pub fn attach(config: &Config) -> Result<Self> {
-        let paths = Paths { proc: config.host.proc.clone(), run_netns: config.host.run_netns.clone() };
+        let paths = Paths {
+            proc: config.host.proc.clone(),
+            run_netns: config.host.run_netns.clone(),
+        };
         let host = Host::read(&paths.run_netns);
         let report = Report::new(&host);
         if let Some(sentence) = report.must_stop() {
@@ -70,7 +89,10 @@ impl Kernel {
         let mut types = Types::read()?;
         if !types.absent.is_empty() {
             let missing = types.absent.join(", ");
-            return Err(CannotTrace(format!("this kernel has no tracepoint {missing}; Linux 5.10 and later have it")).into());
+            return Err(CannotTrace(format!(
+                "this kernel has no tracepoint {missing}; Linux 5.10 and later have it"
+            ))
+            .into());
         }
         let mut namespaces = Namespaces::new(paths);
         namespaces.scan().context("look for network namespaces")?;
@@ -90,10 +112,17 @@ impl Kernel {
         let mut warnings = report.warnings();
         let hz = programs
             .measure_hz()
-            .map_err(|error| warnings.push(format!("{error:#}; times that the kernel keeps in jiffies are left out")))
+            .map_err(|error| {
+                warnings.push(format!(
+                    "{error:#}; times that the kernel keeps in jiffies are left out"
+                ))
+            })
             .ok();
 
-        let debug = config.verbose.then(|| DebugMessages::new(&mut programs)).transpose()?;
+        let debug = config
+            .verbose
+            .then(|| DebugMessages::new(&mut programs))
+            .transpose()?;
 
         let mut ledger = Ledger::default();
         ledger.record(Moment::BeforeAttach, read_all(&mut namespaces));
@@ -101,7 +130,12 @@ impl Kernel {
         let attached_ns = boottime_ns();
         ledger.record(Moment::AfterAttach, read_all(&mut namespaces));
 
-        let knowledge = Knowledge { symbols, reasons: types.reasons, namespaces, interfaces: Interfaces::default() };
+        let knowledge = Knowledge {
+            symbols,
+            reasons: types.reasons,
+            namespaces,
+            interfaces: Interfaces::default(),
+        };
         Ok(Self {
             programs,
             knowledge: Arc::new(Mutex::new(knowledge)),
@@ -119,14 +153,30 @@ impl Kernel {
 }
 
 /// The filters with what only the kernel can tell.
-fn resolve(config: &FilterConfig, namespaces: &mut Namespaces, reasons: &ReasonNames) -> Result<Filters> {
+fn resolve(
+    config: &FilterConfig,
+    namespaces: &mut Namespaces,
+    reasons: &ReasonNames,
+) -> Result<Filters> {
     let mut filters = config.filters();
     for (slot, spec) in filters.netns.iter_mut().zip(&config.netns) {
-        *slot = namespaces.resolve(&spec.to_string()).map_err(|error| Usage(format!("--netns {spec}: {error:#}")))?;
+        *slot = namespaces
+            .resolve(&spec.to_string())
+            .map_err(|error| Usage(format!("--netns {spec}: {error:#}")))?;
     }
     filters.netns_len = u32::try_from(config.netns.len()).context("count the namespaces")?;
-    set_reasons(&mut filters.reason, "--reason", &config.reasons.include, reasons)?;
-    set_reasons(&mut filters.exclude_reason, "--exclude-reason", &config.reasons.exclude, reasons)?;
+    set_reasons(
+        &mut filters.reason,
+        "--reason",
+        &config.reasons.include,
+        reasons,
+    )?;
+    set_reasons(
+        &mut filters.exclude_reason,
+        "--exclude-reason",
+        &config.reasons.exclude,
+        reasons,
+    )?;
     Ok(filters)
 }
 
@@ -155,7 +205,8 @@ fn set_reasons(
 /// Creates the file that says that every probe is attached.
 pub fn announce(config: &Config) -> Result<()> {
     if let Some(path) = &config.ready_file {
-        File::create(path).map_err(|error| anyhow!("create the ready file {}: {error}", path.display()))?;
+        File::create(path)
+            .map_err(|error| anyhow!("create the ready file {}: {error}", path.display()))?;
     }
     Ok(())
 }

@@ -12,7 +12,10 @@ pub struct Ring {
 
 impl Ring {
     /// Must be called inside a runtime: it watches the ring's descriptor.
-    #[expect(unsafe_code, reason = "tokio takes a descriptor to watch only by a call that is unsafe")]
+    #[expect(
+        unsafe_code,
+        reason = "tokio takes a descriptor to watch only by a call that is unsafe"
+    )]
     pub fn new(records: RingBuf<MapData>) -> io::Result<Self> {
         // SAFETY: the ring owns its descriptor, never replaces it, and closes it when the `AsyncFd` drops it.
         let records = unsafe { AsyncFd::register_with_interest(records, Interest::READABLE) }?;
@@ -26,7 +29,11 @@ impl Ring {
     }
 
     /// Hands up to `most` records to `take`; returns how many there were.
-    pub fn take(&mut self, most: usize, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<usize> {
+    pub fn take(
+        &mut self,
+        most: usize,
+        mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<usize> {
         let records = self.records.get_mut();
         let mut taken = 0;
         while taken < most {

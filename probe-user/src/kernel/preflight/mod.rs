@@ -168,16 +168,16 @@ impl Report {
 
     /// Why tracing must not even be tried (exit code 3): what is missing, what does not work without it, the remedy.
     pub fn must_stop(&self) -> Option<String> {
-        let sentences: Vec<String> = self
-            .failures()
-            .map(Finding::sentence)
-            .collect();
+        let sentences: Vec<String> = self.failures().map(Finding::sentence).collect();
         (!sentences.is_empty()).then(|| sentences.join("\n"))
     }
 
     /// What will be missing: one sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        let warnings = self.findings.iter().filter(|finding| finding.status == Status::Warn);
+        let warnings = self
+            .findings
+            .iter()
+            .filter(|finding| finding.status == Status::Warn);
         warnings.map(Finding::sentence).collect()
     }
 
