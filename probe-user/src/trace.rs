@@ -93,6 +93,7 @@ pub async fn run(
         begun.elapsed().as_millis()
     );
     say(stderr, &ready);
+    kernel::release_memory();
     run.watch(config, &mut stop, &mut totals_wanted).await?;
     // What is left can take a moment; whoever is in a hurry asks a second time.
     let mut end = tokio::task::spawn_blocking(move || run.end());

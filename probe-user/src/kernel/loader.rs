@@ -46,6 +46,8 @@ pub struct Settings {
 /// The programs, loaded; detached when dropped.
 pub struct Programs {
     pub(super) ebpf: Ebpf,
+    /// Of the ring, once it was taken.
+    pub(super) ring_bytes: u64,
 }
 
 impl Programs {
@@ -64,8 +66,11 @@ impl Programs {
             load_all(&mut ebpf, &types)?;
         }
         // Freeing 100 000 types takes as long as attaching.
-        std::thread::spawn(move || drop(types));
-        Ok(Self { ebpf })
+        std::thread::spawn(move || {
+            drop(types);
+            super::release_memory();
+        });
+        Ok(Self { ebpf, ring_bytes: 0 })
     }
 
     /// Attaches every program.

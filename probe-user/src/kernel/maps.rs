@@ -50,6 +50,7 @@ impl Programs {
             .ebpf
             .take_map("EVENTS")
             .ok_or_else(|| anyhow!("the object has no map EVENTS"))?;
+        self.ring_bytes = map_fd(&map).and_then(|fd| fdinfo(fd, "memlock:")).unwrap_or(0);
         RingBuf::try_from(map).context("open the ring of records")
     }
 
@@ -94,11 +95,8 @@ impl Programs {
 
     /// Memory of all maps, as the kernel accounts it.
     pub fn map_bytes(&self) -> u64 {
-        self.ebpf
-            .maps()
-            .filter_map(|(_, map)| map_fd(map))
-            .filter_map(|fd| fdinfo(fd, "memlock:"))
-            .sum()
+        let maps = self.ebpf.maps().filter_map(|(_, map)| map_fd(map));
+        self.ring_bytes + maps.filter_map(|fd| fdinfo(fd, "memlock:")).sum::<u64>()
     }
 }
 

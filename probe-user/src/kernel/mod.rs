@@ -17,7 +17,7 @@ pub mod preflight;
 pub mod reasons;
 mod start;
 
-pub use self::start::{announce, doctor};
+pub use self::start::{announce, doctor, release_memory};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
