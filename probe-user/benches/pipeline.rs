@@ -16,7 +16,7 @@ use probe_common::{
 use probe_user::aggregate::{Aggregator, Limits};
 use probe_user::decode::Decoder;
 use probe_user::enrich::{
-    Enricher, InterfaceNames, NetnsNames, ReasonName, ReasonNames, Sources, Symbols,
+    Enricher, InterfaceNames, Nameless, NetnsNames, ReasonName, ReasonNames, Sources, Symbols,
 };
 use probe_user::event::{Location, Name, Netns};
 use zerocopy::{FromZeros, IntoBytes};
@@ -207,6 +207,7 @@ fn pipeline(criterion: &mut Criterion) {
             reasons: Box::new(host.clone()),
             netns: Box::new(host.clone()),
             interfaces: Box::new(host.clone()),
+            owners: Box::new(Nameless),
         });
         let mut aggregator = Aggregator::new(Limits::default());
         let clock = |ktime: u64| ktime.cast_signed();

@@ -3,6 +3,7 @@
 
 pub mod direction;
 mod location;
+mod owner;
 mod reason;
 mod table;
 
@@ -10,9 +11,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use self::location::Place;
+pub use self::owner::{NO_SOCKET, OwnerNames};
 pub use self::reason::{Meaning, meaning};
 use crate::decode::{Decoded, Hints, NOT_SPECIFIED};
-use crate::event::{Body, Direction, Drop, Event, Interface, Location, Name, Netns, Reset};
+use crate::event::{
+    Body, Cgroup, Direction, Drop, Event, Interface, Location, Name, Netns, Owner, Reset, SocketId,
+};
 
 /// Code addresses → functions.
 pub trait Symbols {
@@ -51,6 +55,7 @@ pub struct Sources {
     pub reasons: Box<dyn ReasonNames + Send>,
     pub netns: Box<dyn NetnsNames + Send>,
     pub interfaces: Box<dyn InterfaceNames + Send>,
+    pub owners: Box<dyn OwnerNames + Send>,
 }
 
 /// Knows no names.
@@ -82,6 +87,15 @@ impl NetnsNames for Nameless {
 impl InterfaceNames for Nameless {
     fn lookup(&mut self, _: &Netns, _: u32) -> Option<Name> {
         None
+    }
+}
+
+impl OwnerNames for Nameless {
+    fn owner(&mut self, socket: &SocketId) -> Owner {
+        Owner {
+            cgroup: socket.cgroup_id.map(|id| Cgroup { id, path: None }),
+            ..Owner::default()
+        }
     }
 }
 
@@ -134,8 +148,19 @@ impl Enricher {
         match &mut event.body {
             Body::Drop(drop) => self.drop(drop, &hints),
             Body::Reset(reset) => self.reset(reset, &hints),
-            Body::Retransmit(retransmit) => self.netns(&mut retransmit.netns),
-            Body::Sample(sample) | Body::FlowEnd(sample) => self.netns(&mut sample.netns),
+            Body::Retransmit(retransmit) => {
+                self.netns(&mut retransmit.netns);
+                self.owner_of_flow(&mut retransmit.owner, &retransmit.socket);
+            }
+            Body::Sample(sample) => {
+                self.netns(&mut sample.netns);
+                self.owner_of_flow(&mut sample.owner, &sample.socket);
+            }
+            Body::FlowEnd(sample) => {
+                self.netns(&mut sample.netns);
+                self.owner_of_flow(&mut sample.owner, &sample.socket);
+                self.sources.owners.forget(&sample.socket);
+            }
         }
         event
     }
@@ -148,6 +173,7 @@ impl Enricher {
 
     fn reset(&mut self, reset: &mut Reset, hints: &Hints) {
         self.netns(&mut reset.netns);
+        self.owner_of_reset(reset);
         if let Some(name) = hints
             .reason
             .and_then(|code| self.sources.reasons.reset_reason(code))
@@ -158,6 +184,7 @@ impl Enricher {
 
     fn drop(&mut self, drop: &mut Drop, hints: &Hints) {
         self.netns(&mut drop.netns);
+        self.owner_of_drop(drop);
         let route = self
             .places
             .route(hints.route_input, self.sources.symbols.as_mut());

@@ -92,6 +92,7 @@ fn enrich(drop: Drop, hints: Hints, reason: &'static str, symbols: Vec<&'static 
         reasons: Box::new(Fake(vec![reason])),
         netns: Box::new(Fake(vec!["blue"])),
         interfaces: Box::new(Fake(vec!["lo", "eth0", "eth1"])),
+        owners: Box::new(Nameless),
     });
     let event = Event {
         time: EventTime::default(),

@@ -6,8 +6,10 @@ use probe_common::RawNetns;
 
 use super::clock::boottime_ns;
 use super::{Kernel, Knowledge, lock};
-use crate::enrich::{InterfaceNames, NetnsNames, ReasonName, ReasonNames, Sources, Symbols};
-use crate::event::{Location, Name, Netns};
+use crate::enrich::{
+    InterfaceNames, NetnsNames, OwnerNames, ReasonName, ReasonNames, Sources, Symbols,
+};
+use crate::event::{Location, Name, Netns, Owner, SocketId};
 
 /// One answer to every question.
 struct Names(Arc<Mutex<Knowledge>>);
@@ -20,6 +22,7 @@ pub fn sources(kernel: &Kernel) -> Sources {
         reasons: Box::new(names()),
         netns: Box::new(names()),
         interfaces: Box::new(names()),
+        owners: Box::new(names()),
     }
 }
 
@@ -70,5 +73,19 @@ impl InterfaceNames for Names {
             ..
         } = &mut *knowledge;
         interfaces.name(namespaces, netns, index, boottime_ns())
+    }
+}
+
+impl OwnerNames for Names {
+    fn owner(&mut self, socket: &SocketId) -> Owner {
+        lock(&self.0).owners.owner(socket, boottime_ns())
+    }
+
+    fn remember(&mut self, socket: &SocketId, owner: &Owner) {
+        lock(&self.0).owners.remember(socket, owner, boottime_ns());
+    }
+
+    fn forget(&mut self, socket: &SocketId) {
+        lock(&self.0).owners.forget(socket);
     }
 }
