@@ -42,6 +42,8 @@ const PREFIX: &str = "dwdemo";
 const PORT: &str = "5201";
 const SENDER: &str = "10.64.200.1";
 const RECEIVER: &str = "10.64.200.2";
+/// Bits per second: slow enough to read along.
+const BITRATE: &str = "2M";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let bin = args
@@ -184,6 +186,8 @@ fn link(sender: &Netns, receiver: &Netns) -> Result<()> {
     ])?;
     for (namespace, address) in [(sender, SENDER), (receiver, RECEIVER)] {
         namespace.ip(&["addr", "add", &format!("{address}/24"), "dev", "eth0"])?;
+        // Packets as on a wire: else one packet of 64 KiB would be lost in one piece.
+        namespace.ip(&["link", "set", "eth0", "gso_max_segs", "1"])?;
         namespace.ip(&["link", "set", "eth0", "up"])?;
     }
     Ok(())
@@ -233,6 +237,8 @@ fn client(sender: &Netns, iperf3: Option<&Path>, seconds: u64) -> Result<Command
             &seconds,
             "--connect-timeout",
             "5000",
+            "--bitrate",
+            BITRATE,
         ]);
         command
     } else {
