@@ -13,6 +13,7 @@ pub mod maps;
 mod names;
 pub mod netns;
 pub mod offsets;
+pub mod owners;
 pub mod preflight;
 pub mod reasons;
 mod start;
@@ -33,6 +34,7 @@ use self::loader::Programs;
 use self::maps::Counts;
 pub use self::names::sources;
 use self::netns::{Namespaces, Pace};
+use self::owners::Owners;
 use self::reasons::ReasonNames;
 use crate::aggregate::reconcile::{Abilities, Counted, Ledger, Moment, Reconciliation, reconcile};
 
@@ -42,6 +44,7 @@ struct Knowledge {
     reasons: ReasonNames,
     namespaces: Namespaces,
     interfaces: Interfaces,
+    owners: Owners,
 }
 
 /// The knowledge, for one question at a time. A stage that stopped half-way leaves it usable: it only holds names.

@@ -14,6 +14,7 @@ use super::interfaces::Interfaces;
 use super::kallsyms::LiveSymbols;
 use super::loader::{PROGRAMS, Programs, Settings};
 use super::netns::{Namespaces, Pace, Paths};
+use super::owners::Owners;
 use super::preflight::{Host, Report, Tracepoint};
 use super::reasons::ReasonNames;
 use super::{Kernel, Knowledge, offsets};
@@ -124,6 +125,8 @@ impl Kernel {
             .then(|| DebugMessages::new(&mut programs))
             .transpose()?;
 
+        let owners = Owners::start(&config.host.proc, &config.filter.pids, &config.filter.cgroups)
+            .context("look for processes")?;
         let mut ledger = Ledger::default();
         ledger.record(Moment::BeforeAttach, read_all(&mut namespaces));
         programs.attach()?;
@@ -135,6 +138,7 @@ impl Kernel {
             reasons: types.reasons,
             namespaces,
             interfaces: Interfaces::default(),
+            owners,
         };
         Ok(Self {
             programs,
