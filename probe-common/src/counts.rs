@@ -9,7 +9,7 @@ wire! {
         pub netns: RawNetns,
         /// Drop reason; 0 where the kernel gives none.
         pub reason: u32,
-        /// EtherType in host byte order.
+        /// `EtherType` in host byte order.
         pub ethertype: u16,
         /// IANA protocol number of an IP packet, else 0.
         pub protocol: u8,
@@ -21,7 +21,7 @@ wire! {
 impl DropCountKey {
     /// A packet on its way through the network stack.
     pub const DOMAIN_NETWORK: u8 = 0;
-    /// A message between AF_UNIX sockets: no network drop.
+    /// A message between `AF_UNIX` sockets: no network drop.
     pub const DOMAIN_UNIX: u8 = 1;
     /// A netlink message: no network drop.
     pub const DOMAIN_NETLINK: u8 = 2;

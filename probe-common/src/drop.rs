@@ -35,7 +35,7 @@ wire! {
         pub flags: u32,
         /// Interface name, NUL-padded; empty if not known.
         pub ifname: [u8; 16],
-        /// `skb->protocol` in host byte order: the EtherType, 0 if not set.
+        /// `skb->protocol` in host byte order: the `EtherType`, 0 if not set.
         pub ethertype: u16,
         /// VLAN tag (TCI) that was taken off the packet; meaningful if [`RawDrop::HAS_VLAN`].
         pub vlan_tci: u16,

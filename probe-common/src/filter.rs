@@ -1,6 +1,6 @@
 //! What is to be shown: the command line's filters, in the form the kernel programs evaluate.
 //!
-//! Different kinds of filter are ANDed, the values of one kind ORed. Nothing here limits what is counted.
+//! Different kinds of filter are `ANDed`, the values of one kind `ORed`. Nothing here limits what is counted.
 
 use crate::{RawNetns, RawTuple, wire};
 
@@ -202,7 +202,7 @@ impl Filters {
             if i >= self.netns_len as usize {
                 break;
             }
-            let want = self.netns[i];
+            let Some(want) = self.netns.get(i) else { break };
             if (want.cookie != 0 && want.cookie == netns.cookie)
                 || (want.cookie == 0 && want.inode == netns.inode)
             {
@@ -246,7 +246,7 @@ impl Filters {
             if i >= self.protocol_len as usize {
                 break;
             }
-            if self.protocol[i] == protocol {
+            if self.protocol.get(i) == Some(&protocol) {
                 return true;
             }
             i += 1;
@@ -263,7 +263,10 @@ impl Ports {
             if i >= self.len as usize {
                 break;
             }
-            if self.values[i].low <= port && port <= self.values[i].high {
+            let Some(range) = self.values.get(i) else {
+                break;
+            };
+            if range.low <= port && port <= range.high {
                 return true;
             }
             i += 1;
@@ -280,7 +283,9 @@ impl MaskedList {
             if i >= self.len as usize {
                 break;
             }
-            let want = &self.values[i];
+            let Some(want) = self.values.get(i) else {
+                break;
+            };
             if (bytes[0] & want.mask[0]) == want.value[0]
                 && (bytes[1] & want.mask[1]) == want.value[1]
             {
@@ -297,7 +302,9 @@ impl ReasonSet {
     fn contains(&self, reason: u32) -> bool {
         // The compiler knows that it is small enough, the verifier must see it.
         let reason = core::hint::black_box(reason) as usize & (MAX_REASONS - 1);
-        (self.bits[reason / 64] >> (reason % 64)) & 1 != 0
+        self.bits
+            .get(reason / 64)
+            .is_some_and(|word| (word >> (reason % 64)) & 1 != 0)
     }
 
     /// Adds a core reason; those beyond [`MAX_REASONS`] are left to user space.
@@ -312,9 +319,8 @@ impl ReasonSet {
 #[must_use]
 #[inline(always)]
 pub const fn words(bytes: &[u8; 16]) -> [u64; 2] {
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *bytes;
-    [
-        u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
-    ]
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(first), Some(last)) => [u64::from_ne_bytes(*first), u64::from_ne_bytes(*last)],
+        _ => [0; 2],
+    }
 }

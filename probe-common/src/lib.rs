@@ -13,6 +13,10 @@
 //! use it to filter, user space uses it to decode, so both always agree on what a packet is.
 #![no_std]
 #![warn(missing_docs)]
+#![expect(
+    clippy::inline_always,
+    reason = "the kernel programs have 512 bytes of stack and no cheap calls"
+)]
 
 pub mod counts;
 pub mod drop;

@@ -7,13 +7,13 @@
 
 use crate::{RawAddress, RawTuple, tuple};
 
-/// IPv4 EtherType.
+/// IPv4 `EtherType`.
 pub const ETHERTYPE_IPV4: u16 = 0x0800;
-/// IPv6 EtherType.
+/// IPv6 `EtherType`.
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// 802.1Q EtherType.
+/// 802.1Q `EtherType`.
 pub const ETHERTYPE_VLAN: u16 = 0x8100;
-/// 802.1ad EtherType.
+/// 802.1ad `EtherType`.
 pub const ETHERTYPE_QINQ: u16 = 0x88a8;
 const ETHERTYPE_ETHERNET: u16 = 0x6558;
 
@@ -124,7 +124,10 @@ pub fn ip<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Ip> {
         found.tuple.destination_port = u16::from_be_bytes([ports[2], ports[3]]);
         found.tuple.flags = RawTuple::HAS_PORTS;
     }
-    found.tuple.protocol = headers.forget(u32::from(found.tuple.protocol)) as u8;
+    let [protocol, ..] = headers
+        .forget(u32::from(found.tuple.protocol))
+        .to_le_bytes();
+    found.tuple.protocol = protocol;
     Some(found)
 }
 
@@ -391,7 +394,7 @@ fn ethernet<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<u32> {
     }
 }
 
-/// Offset of the IP header that an ICMP or ICMPv6 error quotes.
+/// Offset of the IP header that an ICMP or `ICMPv6` error quotes.
 #[inline(always)]
 pub fn quoted<H: Headers + ?Sized>(headers: &H, error: &Ip) -> Option<u32> {
     if error.transport == 0 {

@@ -92,7 +92,7 @@ wire! {
         pub segments: u32,
         /// Payload bytes.
         pub bytes: u32,
-        /// 0, a negative errno, or a positive NET_XMIT code of the local qdisc (Linux 6.17 on).
+        /// 0, a negative errno, or a positive `NET_XMIT` code of the local qdisc (Linux 6.17 on).
         pub error: i32,
         /// Consecutive attempt, counted from 1; 0 where it has no meaning.
         pub attempt: u32,

@@ -60,7 +60,7 @@ wire! {
         pub family: u16,
         /// IANA protocol number of an IP socket.
         pub protocol: u16,
-        /// TCP state number (1 ESTABLISHED … 12 NEW_SYN_RECV).
+        /// TCP state number (1 ESTABLISHED … 12 `NEW_SYN_RECV`).
         pub state: u8,
         /// One of the `PRESENT_…` values.
         pub present: u8,
@@ -72,14 +72,14 @@ wire! {
 impl RawSock {
     /// No socket.
     pub const PRESENT_NONE: u8 = 0;
-    /// A TIME_WAIT or request socket: only cookie, address, tuple, netns, family and state are known.
+    /// A `TIME_WAIT` or request socket: only cookie, address, tuple, netns, family and state are known.
     pub const PRESENT_MINI: u8 = 1;
     /// A full socket.
     pub const PRESENT_FULL: u8 = 2;
 }
 
 wire! {
-    /// What `ss -ti` shows, read at the moment of the event. Names and units are the kernel's (struct tcp_sock) unless
+    /// What `ss -ti` shows, read at the moment of the event. Names and units are the kernel's (`struct tcp_sock`) unless
     /// said otherwise; see docs/output.md for the conversions.
     pub struct RawTcp {
         /// `bytes_sent`

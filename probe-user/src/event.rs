@@ -115,7 +115,7 @@ pub use probe_common::Class as Kind;
 /// Did a retransmit leave TCP?
 pub use probe_common::retransmit::Outcome;
 
-/// A TCP state number (1 ESTABLISHED … 12 NEW_SYN_RECV).
+/// A TCP state number (1 ESTABLISHED … 12 `NEW_SYN_RECV`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TcpState(pub u8);
 
@@ -197,7 +197,7 @@ pub struct Retransmit {
     pub owner: Owner,
     pub kind: Kind,
     pub outcome: Outcome,
-    /// 0, a negative errno, or a positive NET_XMIT code.
+    /// 0, a negative errno, or a positive `NET_XMIT` code.
     pub error: i32,
     /// Consecutive attempt, from 1; `None` where it has no meaning.
     pub attempt: Option<u32>,
@@ -334,7 +334,7 @@ pub struct TunnelInfo {
 /// What is in the packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketInfo {
-    /// EtherType in host byte order, `None` if not set.
+    /// `EtherType` in host byte order, `None` if not set.
     pub ethertype: Option<u16>,
     /// VLAN id.
     pub vlan: Option<u16>,
@@ -368,7 +368,7 @@ pub struct SocketInfo {
     /// It was to receive the packet; else it sent it.
     pub is_receiver: bool,
     pub state: Option<TcpState>,
-    /// `None` for sockets that are not full (TIME_WAIT, request).
+    /// `None` for sockets that are not full (`TIME_WAIT`, request).
     pub buffers: Option<Buffers>,
 }
 

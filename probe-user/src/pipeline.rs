@@ -101,11 +101,6 @@ impl Pipeline {
         summary
     }
 
-    /// No event follows: what is pending gets its final verdict.
-    pub fn finish(&mut self) {
-        self.aggregator.finish();
-    }
-
     /// Totals to the sinks.
     pub fn summary(&mut self, summary: &Summary, moment: Moment) -> io::Result<()> {
         self.sink.summary(summary, moment)?;

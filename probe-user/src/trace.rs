@@ -209,9 +209,6 @@ impl Run {
     ) -> Result<Summary> {
         let (counts, reconciliation) = compare(&mut self.kernel)?;
         while self.drain(BATCH)? == BATCH {}
-        if self.kernel.is_detached() {
-            self.pipeline.finish();
-        }
         let mut summary = self.pipeline.snapshot(self.started.elapsed().as_secs_f64());
         if summary.time == EventTime::default() {
             summary.time = self.kernel.clock.event_time(boottime_ns());

@@ -74,7 +74,7 @@ fn ten_thousand_flows_with_owners_state_and_drops_fit_in_12_mib() {
                 ..TcpInfo::default()
             })),
             verdict: Verdict {
-                cause: Cause::Pending,
+                cause: Cause::Inconclusive,
                 why: None,
             },
         };

@@ -121,14 +121,6 @@ impl Retransmits {
         self.events
     }
 
-    /// No retransmit is left without a final cause.
-    pub(super) fn finish(&mut self) {
-        let pending = slot(&mut self.by_cause, &CAUSES, Cause::Pending).map_or(0, std::mem::take);
-        if let Some(count) = slot(&mut self.by_cause, &CAUSES, Cause::Inconclusive) {
-            *count += pending;
-        }
-    }
-
     pub(super) fn totals(&self) -> RetransmitTotals {
         RetransmitTotals {
             events: self.events,

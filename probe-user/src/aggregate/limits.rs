@@ -129,11 +129,6 @@ impl<K: Hash + Eq + Clone, V> Table<K, V> {
         self.entries.iter().map(|entry| &entry.value)
     }
 
-    /// All entries, in no order.
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.entries.iter_mut().map(|entry| &mut entry.value)
-    }
-
     fn unlink(&mut self, number: u32) {
         let Some((older, newer)) = self
             .entries

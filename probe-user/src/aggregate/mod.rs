@@ -17,9 +17,6 @@ use self::limits::Table;
 use self::summary::{DropTotals, FlowSummary, Lost, Summary};
 use crate::event::{Body, Drop, DropClass, Event, EventTime, Name, Netns, SocketId, Tuple};
 
-/// Why of the verdicts that nobody gave.
-pub const NOT_JUDGED: &str = "not judged";
-
 /// Most reasons kept apart in the totals: far more than any kernel has.
 const MAX_REASONS: usize = 4096;
 
@@ -80,14 +77,6 @@ impl Aggregator {
             }
             Body::Drop(drop) => self.drop(drop, time),
             Body::Reset(_) => {}
-        }
-    }
-
-    /// The end of the run: retransmits without a verdict become inconclusive ([`NOT_JUDGED`]).
-    pub fn finish(&mut self) {
-        self.retransmits.finish();
-        for flow in self.flows.values_mut() {
-            flow.retransmits.finish();
         }
     }
 

@@ -50,7 +50,7 @@ pub struct DropTotals {
     /// Of `packets`: benign and therefore not shown live.
     pub hidden_benign: u64,
     pub unmatched_no_tuple: u64,
-    /// Frees that are no network drops (AF_UNIX, netlink, packet-socket copies …), by socket family.
+    /// Frees that are no network drops (`AF_UNIX`, netlink, packet-socket copies …), by socket family.
     pub not_network: BTreeMap<&'static str, u64>,
 }
 
@@ -90,7 +90,7 @@ pub struct DropGroup {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rate {
     pub netns: Netns,
-    /// RetransSegs / (OutSegs + RetransSegs)
+    /// `RetransSegs` / (`OutSegs` + `RetransSegs`)
     pub retransmitted_share: f64,
 }
 

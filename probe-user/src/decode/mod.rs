@@ -21,6 +21,9 @@ use crate::event::{
     SocketId, TcpState, Verdict,
 };
 
+/// Why no cause is given: there is no stage that judges.
+pub const NOT_JUDGED: &str = "not judged";
+
 /// Reason of a drop for which the kernel gives none.
 pub const NOT_SPECIFIED: &str = "NOT_SPECIFIED";
 
@@ -191,8 +194,8 @@ impl Decoder {
             bytes: raw.bytes,
             tcp: has_tcp.then(|| Box::new(tcp::info(&raw.tcp, self.hz, &mut self.names))),
             verdict: Verdict {
-                cause: Cause::Pending,
-                why: None,
+                cause: Cause::Inconclusive,
+                why: Some(NOT_JUDGED),
             },
         }));
         let hints = Hints {

@@ -290,8 +290,8 @@ fn a_retransmit_has_the_units_of_ss() {
     assert_eq!(
         retransmit.verdict,
         Verdict {
-            cause: Cause::Pending,
-            why: None
+            cause: Cause::Inconclusive,
+            why: Some(NOT_JUDGED)
         }
     );
     let tcp = retransmit.tcp.unwrap();

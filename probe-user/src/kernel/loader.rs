@@ -70,7 +70,10 @@ impl Programs {
             drop(types);
             super::release_memory();
         });
-        Ok(Self { ebpf, ring_bytes: 0 })
+        Ok(Self {
+            ebpf,
+            ring_bytes: 0,
+        })
     }
 
     /// Attaches every program.

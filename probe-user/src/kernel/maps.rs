@@ -50,7 +50,9 @@ impl Programs {
             .ebpf
             .take_map("EVENTS")
             .ok_or_else(|| anyhow!("the object has no map EVENTS"))?;
-        self.ring_bytes = map_fd(&map).and_then(|fd| fdinfo(fd, "memlock:")).unwrap_or(0);
+        self.ring_bytes = map_fd(&map)
+            .and_then(|fd| fdinfo(fd, "memlock:"))
+            .unwrap_or(0);
         RingBuf::try_from(map).context("open the ring of records")
     }
 
@@ -137,13 +139,13 @@ fn per_cpu_hash<K: FromBytes, V: FromBytes, const KEY: usize, const WORDS: usize
 }
 
 fn map_fd(map: &Map) -> Option<i32> {
-    let data = match map {
-        Map::RingBuf(data)
-        | Map::PerCpuHashMap(data)
-        | Map::PerCpuArray(data)
-        | Map::LruHashMap(data)
-        | Map::Array(data) => data,
-        _ => return None,
+    let (Map::RingBuf(data)
+    | Map::PerCpuHashMap(data)
+    | Map::PerCpuArray(data)
+    | Map::LruHashMap(data)
+    | Map::Array(data)) = map
+    else {
+        return None;
     };
     Some(data.fd().as_fd().as_raw_fd())
 }

@@ -75,7 +75,6 @@ pub struct Kernel {
     pub hz: Option<u32>,
     /// When the last probe was attached, `CLOCK_BOOTTIME` ns.
     pub attached_ns: u64,
-    detached: bool,
     /// The programs' debug messages (`-v`).
     debug: Option<DebugMessages>,
     /// What will be missing, and why; for stderr.
@@ -129,7 +128,6 @@ impl Kernel {
         self.read(Moment::BeforeDetach)?;
         let told = self.programs.told();
         self.programs.detach()?;
-        self.detached = true;
         let counts = Counts {
             told,
             ..self.programs.counts()?
@@ -137,11 +135,6 @@ impl Kernel {
         self.read(Moment::AfterDetach)?;
         let reconciliation = self.reconcile(&counts);
         Ok((counts, reconciliation))
-    }
-
-    /// Detached: no record will follow.
-    pub fn is_detached(&self) -> bool {
-        self.detached
     }
 
     /// Inode of the tracer's own network namespace; 0 if it cannot be told.

@@ -116,7 +116,7 @@ impl Kernel {
             .map_err(|error| {
                 warnings.push(format!(
                     "{error:#}; times that the kernel keeps in jiffies are left out"
-                ))
+                ));
             })
             .ok();
 
@@ -125,8 +125,12 @@ impl Kernel {
             .then(|| DebugMessages::new(&mut programs))
             .transpose()?;
 
-        let owners = Owners::start(&config.host.proc, &config.filter.pids, &config.filter.cgroups)
-            .context("look for processes")?;
+        let owners = Owners::start(
+            &config.host.proc,
+            &config.filter.pids,
+            &config.filter.cgroups,
+        )
+        .context("look for processes")?;
         let mut ledger = Ledger::default();
         ledger.record(Moment::BeforeAttach, read_all(&mut namespaces));
         programs.attach()?;
@@ -148,7 +152,6 @@ impl Kernel {
             pace: Pace::default(),
             failures_traced: types.features.retransmit_err != 0,
             hz,
-            detached: false,
             debug,
             attached_ns,
             warnings,
@@ -158,7 +161,13 @@ impl Kernel {
 
 /// Gives back to the system what starting took: the kernel's types are 60 MB for a moment, and the allocator would keep
 /// them for a steady state that needs a tenth of it.
-#[cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "the allocator can be asked only through the C library"))]
+#[cfg_attr(
+    target_env = "gnu",
+    expect(
+        unsafe_code,
+        reason = "the allocator can be asked only through the C library"
+    )
+)]
 pub fn release_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number, touches nothing but free memory of the allocator.
