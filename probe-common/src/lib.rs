@@ -2,7 +2,7 @@
 //!
 //! Three things cross the border, and each has its file here:
 //!
-//! * **records** stream from the kernel through the ring buffer: [`header`], [`drop`], [`retransmit`], [`reset`],
+//! * **records** stream from the kernel through the ring buffer: [`header`], [`mod@drop`], [`retransmit`], [`reset`],
 //!   [`flow`]. Every record starts with the same [`Header`], is plain numbers (any bit pattern is a valid value), and has
 //!   no hidden padding;
 //! * **counters** stay in per-CPU maps that user space reads: [`counts`], [`stats`];

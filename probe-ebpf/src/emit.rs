@@ -33,17 +33,18 @@ pub(crate) fn emit<T: Record>(fill: impl FnOnce(&mut T)) -> bool {
     let record = unsafe { &mut *record };
     let header: *mut T = record;
     let header: *mut Header = header.cast();
+    // SAFETY: a helper without arguments.
+    let cpu = unsafe { bpf_get_smp_processor_id() };
+    let filled = Header {
+        kind: T::KIND as u16,
+        abi: ABI_VERSION,
+        len: size_of::<T>() as u32,
+        cpu,
+        reserved: 0,
+        ktime_ns: now(),
+    };
     // SAFETY: every record begins with a header.
-    unsafe {
-        header.write(Header {
-            kind: T::KIND as u16,
-            abi: ABI_VERSION,
-            len: size_of::<T>() as u32,
-            cpu: bpf_get_smp_processor_id(),
-            reserved: 0,
-            ktime_ns: now(),
-        });
-    }
+    unsafe { header.write(filled) };
     fill(record);
     slot.submit(0);
     count(Stat::Records);
@@ -53,7 +54,7 @@ pub(crate) fn emit<T: Record>(fill: impl FnOnce(&mut T)) -> bool {
 /// Fills a record with zeros, eight bytes at a time. Volatile, or the compiler would call a `memset` that goes byte by byte.
 #[inline(always)]
 fn zero<T: Record>(record: *mut T) {
-    const { assert!(size_of::<T>() % 8 == 0 && align_of::<T>() == 8) };
+    const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() == 8) };
     let words: *mut u64 = record.cast();
     let mut i = 0;
     while i < size_of::<T>() / 8 {

@@ -4,7 +4,7 @@
 //! and if so stream a record.
 #![no_std]
 #![no_main]
-#![feature(asm_experimental_arch)]
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
 mod emit;
 mod globals;
@@ -21,63 +21,63 @@ use aya_ebpf::{
 
 /// `skb:kfree_skb`, since Linux 2.6.30; with a reason since 5.17, with the receiving socket since 6.11.
 #[btf_tracepoint(function = "kfree_skb")]
-pub fn kfree_skb(ctx: BtfTracePointContext) -> i32 {
+fn kfree_skb(ctx: BtfTracePointContext) -> i32 {
     probe::kfree_skb::run(&ctx);
     0
 }
 
 /// `tcp:tcp_retransmit_skb`, since Linux 4.15; with failed attempts since 6.17.
 #[btf_tracepoint(function = "tcp_retransmit_skb")]
-pub fn tcp_retransmit_skb(ctx: BtfTracePointContext) -> i32 {
+fn tcp_retransmit_skb(ctx: BtfTracePointContext) -> i32 {
     probe::tcp_retransmit::skb(&ctx);
     0
 }
 
 /// `tcp:tcp_retransmit_synack`, since Linux 4.16.
 #[btf_tracepoint(function = "tcp_retransmit_synack")]
-pub fn tcp_retransmit_synack(ctx: BtfTracePointContext) -> i32 {
+fn tcp_retransmit_synack(ctx: BtfTracePointContext) -> i32 {
     probe::tcp_retransmit::synack(&ctx);
     0
 }
 
 /// `tcp:tcp_probe`, since Linux 4.16.
 #[btf_tracepoint(function = "tcp_probe")]
-pub fn tcp_probe(ctx: BtfTracePointContext) -> i32 {
+fn tcp_probe(ctx: BtfTracePointContext) -> i32 {
     probe::flow::tcp_probe(&ctx);
     0
 }
 
 /// `sock:inet_sock_set_state`, since Linux 4.16.
 #[btf_tracepoint(function = "inet_sock_set_state")]
-pub fn inet_sock_set_state(ctx: BtfTracePointContext) -> i32 {
+fn inet_sock_set_state(ctx: BtfTracePointContext) -> i32 {
     probe::flow::set_state(&ctx);
     0
 }
 
 /// `tcp:tcp_destroy_sock`, since Linux 4.16.
 #[btf_tracepoint(function = "tcp_destroy_sock")]
-pub fn tcp_destroy_sock(ctx: BtfTracePointContext) -> i32 {
+fn tcp_destroy_sock(ctx: BtfTracePointContext) -> i32 {
     probe::flow::destroy(&ctx);
     0
 }
 
 /// `tcp:tcp_send_reset`, since Linux 4.15; with a reason since 6.10.
 #[btf_tracepoint(function = "tcp_send_reset")]
-pub fn tcp_send_reset(ctx: BtfTracePointContext) -> i32 {
+fn tcp_send_reset(ctx: BtfTracePointContext) -> i32 {
     probe::reset::sent(&ctx);
     0
 }
 
 /// `tcp:tcp_receive_reset`, since Linux 4.15.
 #[btf_tracepoint(function = "tcp_receive_reset")]
-pub fn tcp_receive_reset(ctx: BtfTracePointContext) -> i32 {
+fn tcp_receive_reset(ctx: BtfTracePointContext) -> i32 {
     probe::reset::received(&ctx);
     0
 }
 
 /// Runs for the packets of a socket of our own.
 #[socket_filter]
-pub fn tick(_ctx: SkBuffContext) -> i64 {
+fn tick(_ctx: SkBuffContext) -> i64 {
     probe::tick::run()
 }
 

@@ -49,8 +49,8 @@ pub(crate) fn add(counter: &mut u64, n: u64) {
     let counter: *mut u64 = counter;
     // SAFETY: one atomic addition to an aligned, live map value.
     unsafe {
-        core::arch::asm!("lock *(u64 *)({counter} + 0) += {n}", counter = in(reg) counter, n = in(reg) n)
-    };
+        core::arch::asm!("lock *(u64 *)({counter} + 0) += {n}", counter = in(reg) counter, n = in(reg) n);
+    }
 }
 
 /// The counter of a key, made if it is new; `None` (and counted) if the table is full.

@@ -114,8 +114,14 @@ impl View {
         let to: *mut u64 = out.as_mut_ptr().cast();
         let mut i = 0;
         while i < HEADER_SNAP / 8 {
-            // SAFETY: both are at least that long, and aligned: buffers and the record's headers lie at multiples of 8.
-            unsafe { to.add(i).write_volatile(from.add(i).read_volatile()) };
+            // SAFETY: the buffer is at least that long.
+            let word = unsafe { from.add(i) };
+            // SAFETY: aligned: buffers lie at multiples of 8.
+            let word = unsafe { word.read_volatile() };
+            // SAFETY: `out` is that long.
+            let place = unsafe { to.add(i) };
+            // SAFETY: aligned: so do the headers of a record.
+            unsafe { place.write_volatile(word) };
             i += 1;
         }
     }

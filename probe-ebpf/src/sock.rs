@@ -138,12 +138,12 @@ fn inode<M: Memory>(memory: M, sock: Address) -> u64 {
 /// cgroup v2 id; 0 if unknown.
 #[inline(always)]
 fn cgroup_id<M: Memory>(memory: M, sock: Address) -> u64 {
-    let cgroup = if offset!(sk_cgroup) != ABSENT {
-        sock.follow(offset!(sk_cgroup))
-    } else {
-        // Before Linux 5.15 one word holds either a pointer or, marked by its low bits, cgroup v1 data.
+    let cgroup = if offset!(sk_cgroup) == ABSENT {
+        // Before Linux 5.15 one word holds either a pointer or, marked by its two low bits, cgroup v1 data.
         let value: u64 = memory.get(offset!(sk_cgroup_val));
-        Some(Address(value)).filter(|cgroup| value & 3 == 0 && cgroup.is_kernel())
+        Some(Address(value)).filter(|cgroup| value.trailing_zeros() >= 2 && cgroup.is_kernel())
+    } else {
+        sock.follow(offset!(sk_cgroup))
     };
     match cgroup.and_then(|cgroup| cgroup.follow(offset!(cgroup_kn))) {
         Some(node) => node.get(offset!(kernfs_id)),

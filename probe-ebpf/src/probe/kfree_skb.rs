@@ -1,7 +1,7 @@
 //! Drops: every buffer the kernel frees because something went wrong.
 //!
 //! The event comes before the data is released, so headers and socket are intact. It also comes for things that are no
-//! network drops: messages of AF_UNIX and netlink sockets, copies for packet sockets, the fragments of a packet that was
+//! network drops: messages of `AF_UNIX` and netlink sockets, copies for packet sockets, the fragments of a packet that was
 //! consumed. They are told apart here.
 
 use aya_ebpf::programs::BtfTracePointContext;
@@ -256,10 +256,10 @@ fn matches(
         ReasonMatch::No => return None,
         ReasonMatch::Undecided => undecided = true,
     }
-    if filters.interface.len != 0 {
-        if seen.device.0 == 0 || !filters.matches_interface(&seen.device.get(offset!(dev_name))) {
-            return None;
-        }
+    if filters.interface.len != 0
+        && (seen.device.0 == 0 || !filters.matches_interface(&seen.device.get(offset!(dev_name))))
+    {
+        return None;
     }
     if filters.needs_tuple != 0 && !matches_packet(filters, skb, seen, packet, protocol) {
         return None;

@@ -22,7 +22,7 @@ pub(crate) fn received(ctx: &BtfTracePointContext) {
     report(Address::argument(ctx, 0), Address(0), 0, 0);
 }
 
-/// `tcp_send_reset(sk, skb[, reason])`: `skb` is what is answered, NULL for an active reset; `sk` may be NULL, a TIME_WAIT or a
+/// `tcp_send_reset(sk, skb[, reason])`: `skb` is what is answered, NULL for an active reset; `sk` may be NULL, a `TIME_WAIT` or a
 /// request socket.
 #[inline(always)]
 pub(crate) fn sent(ctx: &BtfTracePointContext) {

@@ -29,7 +29,6 @@ const ICSK_TIME_REO_TIMEOUT: u8 = 6;
 const CA_RECOVERY: u8 = 3;
 const CA_LOSS: u8 = 4;
 const EPERM: i32 = 1;
-const EBUSY: i32 = 16;
 const ENOBUFS: i32 = 105;
 
 /// What was sent again, and what its socket says about it.
@@ -50,8 +49,10 @@ struct Attempt {
 /// `tcp_retransmit_skb(sk, skb[, err])`, at the end of `__tcp_retransmit_skb` with the socket locked.
 #[inline(always)]
 pub(crate) fn skb(ctx: &BtfTracePointContext) {
-    // SAFETY: sk and skb are never NULL at this tracepoint.
-    let (sk, skb) = unsafe { (Typed::argument(ctx, 0), Typed::argument(ctx, 1)) };
+    // SAFETY: sk is never NULL at this tracepoint.
+    let sk = unsafe { Typed::argument(ctx, 0) };
+    // SAFETY: nor is skb.
+    let skb = unsafe { Typed::argument(ctx, 1) };
     let Some(tcp) = sk.tcp_sock() else { return };
     let attempt = read(ctx, tcp, skb);
     let class = classify(tcp, &attempt);
@@ -247,7 +248,6 @@ fn outcome(sock: Address, attempt: &Attempt) -> (Outcome, bool) {
         return (Outcome::FailedLate, false);
     }
     match -attempt.error {
-        EBUSY => (Outcome::FailedEarly, true),
         EPERM | ENOBUFS => (Outcome::FailedLate, true),
         _ => (Outcome::FailedEarly, true),
     }

@@ -24,8 +24,8 @@ pub(crate) fn run() -> i64 {
             tick.write(Tick {
                 jiffies,
                 monotonic_ns,
-            })
-        };
+            });
+        }
     }
     i64::from(u32::MAX)
 }

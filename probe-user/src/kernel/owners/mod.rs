@@ -6,7 +6,7 @@
 //! or three seconds of work.
 //! Proposal: one sweep at the start, of a second at most. Later sockets are looked for where they most likely are: processes that are watched
 //! (`--pid`), processes that answered lately, processes that are new, and in the end all of them in slices, within 1 % of
-//! one core ([`allowance`]). What was found is checked again before it is used, at most once a second.
+//! one core (`allowance.rs`). What was found is checked again before it is used, at most once a second.
 //! Limits: a process that ends before its first packet is looked up is not found; a socket that only a thread with a
 //! descriptor table of its own has open is not found; of several processes the one with the lowest id is told.
 
