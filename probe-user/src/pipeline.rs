@@ -19,6 +19,8 @@ pub struct Pipeline {
     filter: FilterConfig,
     undecodable: u64,
     shown: u64,
+    /// Show no more than that (`--count`).
+    most: Option<u64>,
 }
 
 impl Pipeline {
@@ -40,6 +42,7 @@ impl Pipeline {
             filter: config.filter.clone(),
             undecodable: 0,
             shown: 0,
+            most: config.limits.count,
         }
     }
 
@@ -61,6 +64,9 @@ impl Pipeline {
             return Ok(());
         }
         self.aggregator.observe(&event);
+        if self.is_full() {
+            return Ok(());
+        }
         let visibility = self.filter.visibility(&event);
         if visibility == Visibility::Shown && is_counted(&event.body) {
             self.shown += 1;
@@ -84,9 +90,9 @@ impl Pipeline {
         self.filter.matches_owner(owner)
     }
 
-    /// Events shown so far, as `--count` counts them.
-    pub fn shown(&self) -> u64 {
-        self.shown
+    /// As many events were shown as `--count` asks for. What still comes is only counted.
+    pub fn is_full(&self) -> bool {
+        self.most.is_some_and(|most| self.shown >= most)
     }
 
     /// Nothing may wait any longer.

@@ -142,11 +142,7 @@ impl Run {
         loop {
             let drained = self.drain(BATCH)?;
             self.pipeline.flush()?;
-            if config
-                .limits
-                .count
-                .is_some_and(|count| self.pipeline.shown() >= count)
-            {
+            if self.pipeline.is_full() {
                 return Ok(());
             }
             let readable = async {
