@@ -19,7 +19,7 @@ const RUN_NETNS: &str = "/run/netns";
 /// No router solicitations, no duplicate address detection, nothing that a test has not asked for.
 const QUIET: &str = "net.ipv6.conf.all.accept_ra=0 net.ipv6.conf.default.accept_ra=0 \
     net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.router_solicitations=0 \
-    net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.tcp_congestion_control=cubic \
+    net.ipv6.conf.default.addr_gen_mode=1 \
     net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv4.tcp_no_metrics_save=1";
 
 /// A network namespace; gone when dropped.

@@ -23,6 +23,11 @@ impl Ss {
             .find_map(|word| word.strip_prefix(name)?.strip_prefix(':'))
     }
 
+    /// Is there such a word?
+    pub(crate) fn has(&self, word: &str) -> bool {
+        self.0.split_whitespace().any(|one| one == word)
+    }
+
     /// Absent: 0, as `ss` leaves out what is 0.
     #[track_caller]
     pub(crate) fn number(&self, name: &str) -> u64 {
