@@ -16,7 +16,11 @@ fn a_closed_port() {
     let tracer = Tracer::start(["--all"]);
     let books = Books::open(pair.both());
     for _ in 0..5 {
-        let refused = try_connect(&pair.client, &format!("{SERVER}:7001"), Duration::from_secs(5));
+        let refused = try_connect(
+            &pair.client,
+            &format!("{SERVER}:7001"),
+            Duration::from_secs(5),
+        );
         assert_eq!(refused, Err(ErrorKind::ConnectionRefused));
     }
     datagrams(&pair.client, "10.64.0.1:0", &format!("{SERVER}:7001"), 3);
@@ -28,7 +32,8 @@ fn a_closed_port() {
             text(drop, "/network/transport") == transport && text(drop, "/network/type") == version
         }
     };
-    for (transport, version, packets) in [("tcp", "ipv4", 5), ("udp", "ipv4", 3), ("udp", "ipv6", 4)]
+    for (transport, version, packets) in
+        [("tcp", "ipv4", 5), ("udp", "ipv4", 3), ("udp", "ipv6", 4)]
     {
         let drops = trace.drops(&pair.server, "NO_SOCKET", of(transport, version));
         assert_eq!(drops, packets, "{transport} {version}");
@@ -52,7 +57,10 @@ fn a_closed_port() {
     };
     assert_eq!(moved[1].get("TcpOutRsts"), 5);
     assert_eq!(
-        (resets(&pair.server, "send"), resets(&pair.client, "receive")),
+        (
+            resets(&pair.server, "transmit"),
+            resets(&pair.client, "receive")
+        ),
         (5, 5),
         "{}",
         trace.show("reset", &pair.server)
@@ -76,7 +84,10 @@ fn a_firewall_that_drops_the_syn() {
     });
     let (trace, moved) = books.close(tracer);
     let dropped = pair.server.end_rule("wall");
-    assert_eq!(trace.drops(&pair.server, "NETFILTER_DROP", |_| true), dropped);
+    assert_eq!(
+        trace.drops(&pair.server, "NETFILTER_DROP", |_| true),
+        dropped
+    );
     assert!(moved[0].get("TcpExtTCPSynRetrans") >= 2);
     for remote in [SERVER, SERVER6] {
         let attempts: Vec<_> = trace
@@ -98,7 +109,8 @@ fn a_firewall_that_drops_the_syn() {
 #[test]
 fn the_answer_to_the_syn_lost() {
     let pair = Pair::new();
-    pair.client.drop_rule("answers", "input", "tcp flags & (syn | ack) == syn | ack");
+    pair.client
+        .drop_rule("answers", "input", "tcp flags & (syn | ack) == syn | ack");
     let tracer = Tracer::start::<&str>([]);
     let books = Books::open(pair.both());
     let server = Server::sink(&pair.server, &format!("{SERVER}:0"));
@@ -148,7 +160,10 @@ fn a_smaller_path_mtu_is_found() {
     });
     assert!(too_big > 0, "{}", trace.show("drop", &router));
     assert_eq!(too_big, moved[1].get("IpFragFails"));
-    let last = trace.of("retransmit", &client).last().expect("a retransmit");
+    let last = trace
+        .of("retransmit", &client)
+        .last()
+        .expect("a retransmit");
     assert_eq!(num(last, "/tcp/pmtu"), 1300, "{last}");
 }
 
@@ -164,7 +179,9 @@ fn a_peer_that_no_longer_reads() {
     let port = listener.local_addr().unwrap().port();
     let mut stream = connect(&pair.client, &format!("{SERVER}:{port}"));
     let (accepted, _) = listener.accept().expect("accept");
-    stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    stream
+        .set_write_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
     while stream.write(&[b'x'; 1 << 16]).is_ok() {}
     thread::sleep(Duration::from_millis(700));
     abort(stream);

@@ -40,7 +40,10 @@ impl Counters {
 
     #[track_caller]
     pub(crate) fn get(&self, name: &str) -> u64 {
-        *self.0.get(name).unwrap_or_else(|| panic!("no counter {name}"))
+        *self
+            .0
+            .get(name)
+            .unwrap_or_else(|| panic!("no counter {name}"))
     }
 
     /// How far each one moved.

@@ -109,7 +109,10 @@ fn check_events(trace: &Trace, netns: &Netns, moved: &Counters) {
             "TcpExtTCPSlowStartRetrans",
             sums.sent(&["slow_start", "non_congestion"]),
         ),
-        ("TcpExtTCPSynRetrans", sums.sent(&["syn", "synack"]) + late_syn),
+        (
+            "TcpExtTCPSynRetrans",
+            sums.sent(&["syn", "synack"]) + late_syn,
+        ),
     ] {
         assert_eq!(moved.get(counter), ours, "{counter} in {name}: {sums:?}");
     }

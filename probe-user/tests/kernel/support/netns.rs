@@ -16,10 +16,10 @@ use super::run;
 
 const PREFIX: &str = "dwkt";
 const RUN_NETNS: &str = "/run/netns";
-/// No router solicitations, no duplicate address detection, nothing that a test has not asked for.
+/// The congestion control every kernel allows; no router solicitations, no duplicate address detection, nothing that a test has not asked for.
 const QUIET: &str = "net.ipv6.conf.all.accept_ra=0 net.ipv6.conf.default.accept_ra=0 \
     net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.router_solicitations=0 \
-    net.ipv6.conf.default.addr_gen_mode=1 \
+    net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.tcp_congestion_control=reno \
     net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv4.tcp_no_metrics_save=1";
 
 /// A network namespace; gone when dropped.
@@ -182,7 +182,6 @@ pub(crate) struct Pair {
     pub(crate) server: Netns,
 }
 
-pub(crate) const CLIENT: &str = "10.64.0.1";
 pub(crate) const SERVER: &str = "10.64.0.2";
 pub(crate) const SERVER6: &str = "fd66::2";
 
@@ -195,6 +194,11 @@ impl Pair {
             (&server, "s0", &["10.64.0.2/24", "fd66::2/64"]),
         );
         Self { client, server }
+    }
+
+    /// The server alone; the client and the cable are gone.
+    pub(crate) fn into_server(self) -> Netns {
+        self.server
     }
 
     pub(crate) fn both(&self) -> [&Netns; 2] {

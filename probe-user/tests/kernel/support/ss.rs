@@ -44,7 +44,10 @@ impl Ss {
     /// `rtt:SRTT/RTTVAR`, in microseconds.
     #[track_caller]
     pub(crate) fn rtt(&self) -> (u64, u64) {
-        let (srtt, rttvar) = self.word("rtt").and_then(|word| word.split_once('/')).expect("rtt");
+        let (srtt, rttvar) = self
+            .word("rtt")
+            .and_then(|word| word.split_once('/'))
+            .expect("rtt");
         (micros(srtt), micros(rttvar))
     }
 

@@ -188,12 +188,7 @@ impl Trace {
     }
 
     /// Packets dropped in a namespace for a reason; `keep`: only those.
-    pub(crate) fn drops(
-        &self,
-        netns: &Netns,
-        reason: &str,
-        keep: impl Fn(&Value) -> bool,
-    ) -> u64 {
+    pub(crate) fn drops(&self, netns: &Netns, reason: &str, keep: impl Fn(&Value) -> bool) -> u64 {
         self.of("drop", netns)
             .filter(|drop| text(drop, "/reason") == reason && keep(drop))
             .map(|drop| num(drop, "/count"))

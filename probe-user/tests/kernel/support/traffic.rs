@@ -143,7 +143,13 @@ pub(crate) fn send(mut stream: TcpStream, bytes: usize, at_most: Duration) {
 
 /// Several connections at a time, each as [`send`].
 #[track_caller]
-pub(crate) fn send_many(netns: &Netns, to: &str, connections: usize, bytes: usize, at_most: Duration) {
+pub(crate) fn send_many(
+    netns: &Netns,
+    to: &str,
+    connections: usize,
+    bytes: usize,
+    at_most: Duration,
+) {
     let threads: Vec<_> = (0..connections)
         .map(|_| {
             let stream = connect(netns, to);
