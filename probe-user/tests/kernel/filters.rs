@@ -185,11 +185,11 @@ fn each_filter_shows_what_matches_and_the_books_stay_exact() {
         args.push(words.iter().map(String::as_str).chain(all).collect());
     }
     let args: Vec<&[&str]> = args.iter().map(Vec::as_slice).collect();
-    let mut tracers = Tracer::start_all(&args);
+    let runs = Tracer::start_all(&args);
     let books = Books::open(pair.both());
     traffic(&pair);
     let moved = books.moved();
-    let traces: Vec<_> = tracers.drain(..).map(Tracer::stop).collect();
+    let traces: Vec<_> = runs.into_iter().map(Tracer::stop).collect();
     let (whole, filtered) = traces.split_first().expect("the one without a filter");
     books.check(whole, &moved);
     for event in ["drop", "retransmit"] {

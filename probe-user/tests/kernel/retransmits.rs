@@ -182,7 +182,7 @@ fn a_peer_that_no_longer_reads() {
     stream
         .set_write_timeout(Some(Duration::from_millis(300)))
         .unwrap();
-    while stream.write(&[b'x'; 1 << 16]).is_ok() {}
+    while stream.write(&[b'x'; 1 << 14]).is_ok() {}
     thread::sleep(Duration::from_millis(700));
     abort(stream);
     abort(accepted);
