@@ -14,7 +14,10 @@ fn traced(netns: &Netns, traffic: impl FnOnce(), packets: u64) -> Trace {
     // A packet is received where it is sent, or soon after by the other CPU.
     tracer.wait("the drops", |lines| {
         let drops = lines.iter().filter(|line| {
-            text(line, "/event") == "drop" && num(line, "/netns/inode") == netns.inode
+            text(line, "/event") == "drop"
+                && num(line, "/netns/inode") == netns.inode
+                // Hosts tell each other which groups they are in.
+                && text(line, "/network/transport") != "icmpv6"
         });
         (drops.map(|drop| num(drop, "/count")).sum::<u64>() >= packets).then_some(())
     });

@@ -46,6 +46,14 @@ impl Counters {
             .unwrap_or_else(|| panic!("no counter {name}"))
     }
 
+    /// Those of TCP: what else a host does is its own affair.
+    pub(crate) fn of_tcp(&self) -> BTreeMap<&str, u64> {
+        let counters = self.0.iter().filter(|(name, _)| name.starts_with("Tcp"));
+        counters
+            .map(|(name, value)| (name.as_str(), *value))
+            .collect()
+    }
+
     /// How far each one moved.
     #[track_caller]
     pub(crate) fn since(&self, before: &Self) -> Self {

@@ -26,7 +26,9 @@ impl<'a> Books<'a> {
     pub(crate) fn close(&self, tracer: Tracer) -> (Trace, Vec<Counters>) {
         let moved = self.moved();
         let trace = tracer.stop();
-        assert_eq!(moved, self.moved(), "the namespaces were not quiet");
+        for (before, after) in moved.iter().zip(self.moved()) {
+            assert_eq!(before.of_tcp(), after.of_tcp(), "a namespace was not quiet");
+        }
         self.check(&trace, &moved);
         (trace, moved)
     }
@@ -114,7 +116,19 @@ fn check_events(trace: &Trace, netns: &Netns, moved: &Counters) {
             sums.sent(&["syn", "synack"]) + late_syn,
         ),
     ] {
-        assert_eq!(moved.get(counter), ours, "{counter} in {name}: {sums:?}");
+        let failed = || -> Vec<_> {
+            let events = trace.of("retransmit", netns);
+            let failed = events.filter(|event| flag(event, "/tcp/failed"));
+            failed.map(ToString::to_string).collect()
+        };
+        assert_eq!(
+            moved.get(counter),
+            ours,
+            "{counter} in {name}: {sums:?}; in the summary: {:?}; lost: {}; failed: {:#?}",
+            trace.row(netns, counter),
+            trace.summary()["lost"],
+            failed()
+        );
     }
     for (counter, ours) in [
         ("TcpExtTCPTimeouts", sums.events(&["rto", "syn"])),

@@ -16,6 +16,9 @@ use serde_json::Value;
 /// How long anything may take that is bound to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How often it is looked at.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
 /// Waits until `check` gives something.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
@@ -25,7 +28,7 @@ pub(crate) fn wait_for<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T
             return found;
         }
         assert!(Instant::now() < end, "waited in vain for {what}");
-        sleep(Duration::from_millis(10));
+        sleep(TICK);
     }
 }
 

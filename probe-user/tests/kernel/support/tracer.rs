@@ -8,12 +8,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::netns::Netns;
-use super::{num, text, wait_for};
+use super::{PATIENCE, TICK, num, text, wait_for};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_dropwatch-rs");
 
@@ -119,7 +120,22 @@ impl Tracer {
     /// Waits until what was printed so far passes `check`.
     #[track_caller]
     pub(crate) fn wait<T>(&self, what: &str, check: impl Fn(&[Value]) -> Option<T>) -> T {
-        wait_for(what, || check(&self.lines.lock().unwrap()))
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let lines = self.lines.lock().unwrap();
+            if let Some(found) = check(&lines) {
+                return found;
+            }
+            if Instant::now() > end {
+                let lines: Vec<_> = lines.iter().rev().take(30).map(Value::to_string).collect();
+                panic!(
+                    "waited in vain for {what}; last lines:\n{}",
+                    lines.join("\n")
+                );
+            }
+            drop(lines);
+            thread::sleep(TICK);
+        }
     }
 
     /// Ends it as Ctrl-C does.

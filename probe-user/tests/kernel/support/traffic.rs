@@ -10,10 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
 
-use super::PATIENCE;
 use super::netns::Netns;
-
-const TICK: Duration = Duration::from_millis(20);
+use super::{PATIENCE, TICK};
 
 /// Closes a connection with a reset: nothing is sent again after it.
 pub(crate) fn abort(stream: TcpStream) {
