@@ -227,7 +227,7 @@ fn each_filter_shows_what_matches_and_the_books_stay_exact() {
 #[test]
 fn what_does_not_match_is_not_shown() {
     let pair = Pair::new();
-    let tracer = Tracer::start(["--all", "--port", "7002"]);
+    let tracer = Tracer::of(&pair.both(), &["--all", "--port", "7002"]);
     for port in [7001, 7002] {
         let to = format!("{SERVER}:{port}");
         try_connect(&pair.client, &to, Duration::from_secs(5)).expect_err("refused");

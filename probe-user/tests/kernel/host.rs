@@ -97,7 +97,7 @@ fn namespaces_created_while_tracing_are_accounted_for() {
 #[test]
 fn a_namespace_that_ends_while_tracing_is_told_as_ended() {
     let pair = Pair::new();
-    let tracer = Tracer::start::<&str>([]);
+    let tracer = Tracer::of(&pair.both(), &[]);
     datagrams(&pair.client, "10.64.0.1:0", &format!("{SERVER}:7001"), 3);
     let inode = pair.server.inode;
     tracer.wait("the drops", |lines| {

@@ -15,7 +15,7 @@ const AT_MOST: Duration = Duration::from_secs(5);
 /// A transfer to `address` while the server's netfilter drops what `rule` says. Returns what was traced.
 #[track_caller]
 fn lossy(pair: &Pair, address: &str, rule: &str, connections: usize, bytes: usize) -> Trace {
-    let tracer = Tracer::start(["--all"]);
+    let tracer = Tracer::of(&pair.both(), &["--all"]);
     let books = Books::open(pair.both());
     let server = Server::sink(&pair.server, &format!("{address}:0"));
     pair.server.drop_rule("loss", "input", rule);
@@ -74,7 +74,7 @@ fn loss_over_ipv6() {
 #[test]
 fn loss_over_ipv4_of_a_socket_for_ipv6() {
     let pair = Pair::new();
-    let tracer = Tracer::start(["--host", SERVER]);
+    let tracer = Tracer::of(&pair.both(), &["--host", SERVER]);
     let books = Books::open(pair.both());
     let server = Server::echo(&pair.server, "[::]:0");
     let rule = "ip protocol tcp tcp flags & syn == 0 numgen random mod 100 < 4";
@@ -99,7 +99,7 @@ fn loss_over_ipv4_of_a_socket_for_ipv6() {
 #[test]
 fn an_outage_in_the_middle_of_a_transfer() {
     let pair = Pair::new();
-    let tracer = Tracer::start::<&str>([]);
+    let tracer = Tracer::of(&pair.both(), &[]);
     let books = Books::open(pair.both());
     let server = Server::sink(&pair.server, &format!("{SERVER}:0"));
     let to = format!("{SERVER}:{}", server.port);
@@ -133,7 +133,7 @@ fn an_outage_in_the_middle_of_a_transfer() {
 #[test]
 fn acknowledgements_lost() {
     let pair = Pair::new();
-    let tracer = Tracer::start(["--all"]);
+    let tracer = Tracer::of(&pair.both(), &["--all"]);
     let books = Books::open(pair.both());
     let server = Server::echo(&pair.server, &format!("{SERVER}:0"));
     let rule = "tcp flags & syn == 0 numgen random mod 100 < 25";
@@ -174,7 +174,7 @@ fn a_queueing_discipline_that_is_full() {
     let pair = Pair::new();
     pair.client
         .sh("tc qdisc add dev c0 root handle 1: tbf rate 8mbit burst 4k limit 12k");
-    let tracer = Tracer::start(["--all"]);
+    let tracer = Tracer::of(&pair.both(), &["--all"]);
     let books = Books::open(pair.both());
     let server = Server::sink(&pair.server, &format!("{SERVER}:0"));
     let to = format!("{SERVER}:{}", server.port);

@@ -9,7 +9,7 @@ use crate::support::{end, num, text};
 /// Traces what one namespace drops while `traffic` runs, until `check` passes.
 #[track_caller]
 fn traced(netns: &Netns, traffic: impl FnOnce(), packets: u64) -> Trace {
-    let tracer = Tracer::start(["--all"]);
+    let tracer = Tracer::of(&[netns], &["--all"]);
     traffic();
     // A packet is received where it is sent, or soon after by the other CPU.
     tracer.wait("the drops", |lines| {

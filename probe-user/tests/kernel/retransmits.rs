@@ -13,7 +13,7 @@ use crate::support::{end, num, text};
 #[test]
 fn a_closed_port() {
     let pair = Pair::new();
-    let tracer = Tracer::start(["--all"]);
+    let tracer = Tracer::of(&pair.both(), &["--all"]);
     let books = Books::open(pair.both());
     for _ in 0..5 {
         let refused = try_connect(
@@ -72,7 +72,7 @@ fn a_firewall_that_drops_the_syn() {
     const HOW_LONG: Duration = Duration::from_millis(2500);
     let pair = Pair::new();
     pair.server.drop_rule("wall", "input", "tcp dport 7001");
-    let tracer = Tracer::start(["--all"]);
+    let tracer = Tracer::of(&pair.both(), &["--all"]);
     let books = Books::open(pair.both());
     thread::scope(|scope| {
         for to in [format!("{SERVER}:7001"), format!("[{SERVER6}]:7001")] {
@@ -111,7 +111,7 @@ fn the_answer_to_the_syn_lost() {
     let pair = Pair::new();
     pair.client
         .drop_rule("answers", "input", "tcp flags & (syn | ack) == syn | ack");
-    let tracer = Tracer::start::<&str>([]);
+    let tracer = Tracer::of(&pair.both(), &[]);
     let books = Books::open(pair.both());
     let server = Server::sink(&pair.server, &format!("{SERVER}:0"));
     let to = format!("{SERVER}:{}", server.port);
@@ -145,7 +145,7 @@ fn a_smaller_path_mtu_is_found() {
     router.sh("sysctl -qw net.ipv4.ip_forward=1");
     client.sh("ip route add default via 10.64.1.254");
     server.sh("ip route add default via 10.64.2.254");
-    let tracer = Tracer::start(["--all"]);
+    let tracer = Tracer::of(&[&client, &router, &server], &["--all"]);
     let books = Books::open([&client, &router, &server]);
     let sink = Server::sink(&server, "10.64.2.2:0");
     let stream = connect(&client, &format!("10.64.2.2:{}", sink.port));
@@ -171,7 +171,7 @@ fn a_smaller_path_mtu_is_found() {
 #[test]
 fn a_peer_that_no_longer_reads() {
     let pair = Pair::new();
-    let tracer = Tracer::start::<&str>([]);
+    let tracer = Tracer::of(&pair.both(), &[]);
     let books = Books::open(pair.both());
     let listener = pair
         .server

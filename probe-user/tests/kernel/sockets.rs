@@ -51,7 +51,7 @@ fn same_state(tcp: &Value, ss: &Ss) {
 #[test]
 fn a_stalled_connection_is_as_ss_shows_it() {
     let pair = Pair::new();
-    let tracer = Tracer::start::<&str>([]);
+    let tracer = Tracer::of(&pair.both(), &[]);
     let books = Books::open(pair.both());
     let server = Server::echo(&pair.server, &format!("{SERVER}:0"));
     let mut stream = connect(&pair.client, &format!("{SERVER}:{}", server.port));
@@ -130,7 +130,7 @@ fn a_stalled_connection_is_as_ss_shows_it() {
 #[test]
 fn a_connection_that_outlives_the_run_is_as_ss_shows_it() {
     let pair = Pair::new();
-    let tracer = Tracer::start::<&str>([]);
+    let tracer = Tracer::of(&pair.both(), &[]);
     let server = Server::sink(&pair.server, &format!("{SERVER}:0"));
     let mut stream = connect(&pair.client, &format!("{SERVER}:{}", server.port));
     let port = stream.local_addr().unwrap().port();
@@ -157,7 +157,7 @@ fn a_connection_that_outlives_the_run_is_as_ss_shows_it() {
 #[test]
 fn the_retransmits_iperf3_reports() {
     let pair = Pair::new();
-    let tracer = Tracer::start::<&str>([]);
+    let tracer = Tracer::of(&pair.both(), &[]);
     let books = Books::open(pair.both());
     let server = Running::new(
         pair.server

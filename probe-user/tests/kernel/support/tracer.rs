@@ -50,6 +50,13 @@ impl Tracer {
         Self::start_as(&mut command)
     }
 
+    /// Shows these namespaces only: a flood elsewhere on the host does not fill the ring.
+    #[track_caller]
+    pub(crate) fn of(namespaces: &[&Netns], args: &[&str]) -> Self {
+        let names = namespaces.iter().flat_map(|netns| ["--netns", &netns.name]);
+        Self::start(names.chain(args.iter().copied()))
+    }
+
     /// Several at a time: attaching takes a moment.
     #[track_caller]
     pub(crate) fn start_all(args: &[&[&str]]) -> Vec<Self> {
