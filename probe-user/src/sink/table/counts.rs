@@ -103,10 +103,9 @@ fn drop_row(group: &DropGroup) -> Vec<String> {
         place.push_str(" on ");
         place.push_str(&Escaped(interface).to_string());
     }
-    let said: Vec<String> = [group.meaning, group.advice]
+    let said: Vec<&str> = [group.meaning, group.advice]
         .into_iter()
         .flatten()
-        .map(sentence)
         .collect();
     vec![
         group.packets.to_string(),
@@ -117,33 +116,9 @@ fn drop_row(group: &DropGroup) -> Vec<String> {
         if said.is_empty() {
             "-".to_owned()
         } else {
-            said.join(" ")
+            said.join("; ")
         },
     ]
-}
-
-/// A phrase of the tables of reasons, as it stands beside another.
-fn sentence(phrase: &str) -> String {
-    let mut letters = phrase.chars();
-    let first: String = letters
-        .next()
-        .map(|first| first.to_uppercase().collect())
-        .unwrap_or_default();
-    let names_something = phrase.starts_with(|c: char| c.is_lowercase())
-        && phrase
-            .split(' ')
-            .next()
-            .is_some_and(|word| word.contains(['_', '-', '.']));
-    let end = if phrase.ends_with(['.', '?', '!']) {
-        ""
-    } else {
-        "."
-    };
-    if names_something {
-        format!("{phrase}{end}")
-    } else {
-        format!("{first}{}{end}", letters.as_str())
-    }
 }
 
 fn location(location: &Location) -> String {

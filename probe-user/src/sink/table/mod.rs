@@ -14,6 +14,8 @@ use crate::sink::{Moment, OutputConfig};
 
 /// Where there is no terminal, texts are wrapped at that many columns.
 const DEFAULT_WIDTH: usize = 120;
+/// Left of the page for text that wraps.
+const WRAPPED: u16 = 24;
 /// Narrower tables cannot be read.
 const MIN_WIDTH: usize = 40;
 
@@ -175,17 +177,10 @@ impl Page {
         let mut table = self.empty_table();
         table.set_header(header.iter().copied());
         table.add_rows(rows);
-        // The first column names the row: it keeps its shape as long as it leaves half of the page to the others.
-        let first = table
-            .column_max_content_widths()
-            .first()
-            .copied()
-            .unwrap_or_default();
-        let most = u16::try_from(self.width / 2).unwrap_or(u16::MAX);
-        if let Some(column) = table.column_mut(0) {
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(
-                first.saturating_add(2).min(most),
-            )));
+        for (index, width) in self.kept(&table.column_max_content_widths()) {
+            if let Some(column) = table.column_mut(index) {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+            }
         }
         for index in right {
             if let Some(column) = table.column_mut(*index) {
@@ -193,6 +188,30 @@ impl Page {
             }
         }
         self.push(&table);
+    }
+
+    /// Columns that keep their shape, with their width: the first, which names the row, then the narrow ones. What is left
+    /// of the page goes to the wide ones, whose text wraps.
+    fn kept(&self, contents: &[u16]) -> Vec<(usize, u16)> {
+        let page = u16::try_from(self.width).unwrap_or(u16::MAX);
+        let mut columns: Vec<(usize, u16)> = contents
+            .iter()
+            .map(|width| width.saturating_add(2))
+            .enumerate()
+            .collect();
+        columns.sort_by_key(|(index, width)| (*index != 0, *width));
+        let mut left = page.saturating_sub(WRAPPED);
+        let fits = |(index, width): &(usize, u16)| {
+            let width = if *index == 0 {
+                (*width).min(page / 2)
+            } else {
+                *width
+            };
+            let kept = width <= left;
+            left = if kept { left - width } else { 0 };
+            kept.then_some((*index, width))
+        };
+        columns.iter().map_while(fits).collect()
     }
 
     fn empty_table(&self) -> Table {
