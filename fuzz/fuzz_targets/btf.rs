@@ -2,8 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use probe_user::kernel::btf::Btf;
 
 fuzz_target!(|data: &[u8]| {
-    // Becomes `probe_user::kernel::btf::fuzz(data);`
-    let _ = data;
+    if let Ok(types) = Btf::parse(data.to_vec()) {
+        types.follow_all();
+    }
 });

@@ -5,6 +5,7 @@
     reason = "a developer's tool: talking to the terminal is its job"
 )]
 
+mod bench;
 mod ci;
 mod counts;
 mod demo;
@@ -51,6 +52,8 @@ enum Command {
     Demo(demo::Args),
     /// Provoke real faults and hold what dropwatch-rs says against the right answers
     Scenarios(scenarios::Args),
+    /// Startup, memory, throughput and cost in the kernel, each against its budget
+    Bench(bench::Args),
     /// Feed random bytes to the parsers of outside data
     Fuzz(fuzz::Args),
     /// Build the kernel programs from source into the object that probe-user embeds
@@ -61,6 +64,8 @@ enum Command {
     Ci(ci::Args),
     #[command(hide = true)]
     DemoTraffic(traffic::Args),
+    #[command(hide = true)]
+    BenchFlows(bench::flows::Args),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +75,8 @@ fn main() -> ExitCode {
         Command::Bless { args } => test::bless(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Scenarios(args) => scenarios::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::BenchFlows(args) => bench::flows::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::BuildEbpf(args) => ebpf::run(&args),
         Command::InstallToolchain => toolchain::install(),

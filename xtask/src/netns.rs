@@ -6,7 +6,7 @@ use std::{
     ffi::OsStr,
     fs,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -89,6 +89,15 @@ impl Process {
             .spawn()
             .with_context(|| format!("start {name}"))?;
         Ok(Self { child, name })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it prints, if its command asked for a pipe.
+    pub(crate) fn stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
     }
 
     /// Its exit status, once it has ended.
