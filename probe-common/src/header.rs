@@ -50,3 +50,9 @@ impl RecordKind {
         })
     }
 }
+
+/// Least time between two wake-ups of the reader by one CPU, ns.
+pub const WAKE_INTERVAL_NS: u64 = 8_000_000;
+/// How soon the reader looks again after it found records, ns. Longer than [`WAKE_INTERVAL_NS`]: a record that comes after the
+/// reader has looked in vain is the first since then, and wakes it.
+pub const LOOK_AGAIN_NS: u64 = 10_000_000;

@@ -1,9 +1,11 @@
 //! Writing a record: reserve, fill, submit; or count the loss.
 
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, generated::bpf_ktime_get_boot_ns};
-use probe_common::{ABI_VERSION, Header, RecordKind, stats::Stat};
+use probe_common::{ABI_VERSION, Header, RecordKind, header::WAKE_INTERVAL_NS, stats::Stat};
 
-use crate::maps::{EVENTS, count};
+use crate::maps::{EVENTS, WOKEN, count};
+
+const BPF_RB_NO_WAKEUP: u64 = 1;
 
 /// Now, on the clock of [`Header::ktime_ns`].
 #[inline(always)]
@@ -33,6 +35,7 @@ pub(crate) fn emit<T: Record>(fill: impl FnOnce(&mut T)) -> bool {
     let record = unsafe { &mut *record };
     let header: *mut T = record;
     let header: *mut Header = header.cast();
+    let now = now();
     // SAFETY: a helper without arguments.
     let cpu = unsafe { bpf_get_smp_processor_id() };
     let filled = Header {
@@ -41,14 +44,30 @@ pub(crate) fn emit<T: Record>(fill: impl FnOnce(&mut T)) -> bool {
         len: size_of::<T>() as u32,
         cpu,
         reserved: 0,
-        ktime_ns: now(),
+        ktime_ns: now,
     };
     // SAFETY: every record begins with a header.
     unsafe { header.write(filled) };
     fill(record);
-    slot.submit(0);
+    slot.submit(wake_up(now));
     count(Stat::Records);
     true
+}
+
+/// How to submit: waking the reader costs more than all else, so each CPU does it once in a while; the reader looks again by
+/// itself for as long as there are records.
+#[inline(always)]
+fn wake_up(now: u64) -> u64 {
+    let Some(woken) = WOKEN.get_ptr_mut(0) else {
+        return 0;
+    };
+    // SAFETY: a live map value of this CPU.
+    let woken = unsafe { &mut *woken };
+    if now.wrapping_sub(*woken) < WAKE_INTERVAL_NS {
+        return BPF_RB_NO_WAKEUP;
+    }
+    *woken = now;
+    0
 }
 
 /// Fills a record with zeros, eight bytes at a time. Volatile, or the compiler would call a `memset` that goes byte by byte.

@@ -33,6 +33,10 @@ static STATS: PerCpuArray<u64> = PerCpuArray::with_max_entries(STATS_LEN, 0);
 #[map]
 pub(crate) static FLOWS: LruHashMap<u64, FlowState> = LruHashMap::with_max_entries(MAX_FLOWS, 0);
 
+/// When this CPU last woke the reader, ns.
+#[map]
+pub(crate) static WOKEN: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
 /// Counts one of the programs' own mishaps. A function of its own, because every read of kernel memory can end here.
 #[inline(never)]
 pub(crate) fn count(stat: Stat) {

@@ -1,12 +1,15 @@
 //! Packets: their headers, their device, their namespace.
 
-use aya_ebpf::{helpers::generated::bpf_probe_read_kernel, macros::map, maps::PerCpuArray};
+use aya_ebpf::{
+    helpers::generated::bpf_probe_read_kernel, macros::map, maps::PerCpuArray,
+    programs::BtfTracePointContext,
+};
 use probe_common::{HEADER_SNAP, RawNetns, packet::Headers, stats::Stat};
 
 use crate::{
     globals::{offset, setting},
     maps::count,
-    read::{Address, Memory},
+    read::{Address, Memory, Typed},
     sock,
 };
 
@@ -58,6 +61,19 @@ impl Scratch {
     #[inline(always)]
     pub(crate) fn forget<T: Copy>(&self, value: T) -> T {
         forget(self.buffer, value)
+    }
+
+    /// A pointer as a mere number: from memory it comes back without its type, so that nothing can be loaded through it but by
+    /// `bpf_probe_read_kernel`. Argument `n` of the tracepoint, which may be NULL.
+    #[inline(always)]
+    pub(crate) fn argument(&self, ctx: &BtfTracePointContext, n: usize) -> Address {
+        Address(self.forget(ctx.arg(n)))
+    }
+
+    /// Likewise, a pointer that a typed object holds.
+    #[inline(always)]
+    pub(crate) fn pointer(&self, object: Typed, place: u32) -> Address {
+        Address(self.forget(object.get(place)))
     }
 
     #[inline(always)]
@@ -181,26 +197,10 @@ impl Packet {
     }
 }
 
-/// The device a packet is at, if the word really is one: it shares its place with other things.
+/// The namespace of a packet's device, if the word `skb->dev` really is one: it shares its place with other things.
 #[inline(always)]
-pub(crate) fn device(skb: Address) -> Option<(Address, RawNetns)> {
-    let device = Address(skb.get(offset!(skb_dev)));
-    if !device.is_kernel() {
-        return None;
-    }
-    let netns = sock::netns(device.follow(offset!(dev_net))?)?;
-    let index: u32 = device.get(offset!(dev_ifindex));
-    if index == 0 || index > i32::MAX as u32 {
-        None
-    } else {
-        Some((device, netns))
-    }
-}
-
-/// Namespace of the device a packet is at.
-#[inline(always)]
-pub(crate) fn netns_of_device(skb: Address) -> Option<RawNetns> {
-    Some(device(skb)?.1)
+pub(crate) fn netns_of_device(device: Address) -> Option<RawNetns> {
+    sock::netns(device.follow(offset!(dev_net))?)
 }
 
 /// The route a packet has.

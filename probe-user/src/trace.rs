@@ -145,13 +145,7 @@ impl Run {
             if self.pipeline.is_full() {
                 return Ok(());
             }
-            let readable = async {
-                if drained == BATCH {
-                    Ok(())
-                } else {
-                    self.ring.readable().await
-                }
-            };
+            let more = self.ring.more(drained);
             tokio::select! {
                 biased;
                 () = stop.wanted() => return Ok(()),
@@ -159,7 +153,7 @@ impl Run {
                 _ = totals_wanted.recv() => self.so_far()?,
                 () = due(&mut summaries) => self.so_far()?,
                 _ = seconds.tick() => self.kernel.tick()?,
-                ready = readable => ready.context("wait for records")?,
+                ready = more => ready.context("wait for records")?,
             }
         }
     }

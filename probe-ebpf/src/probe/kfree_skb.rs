@@ -36,7 +36,7 @@ struct Seen {
     location: u64,
     /// The socket that was to receive it, or that sent it; 0: none.
     sock: Address,
-    /// The device it is at; 0: not known.
+    /// `skb->dev`; 0: it is none.
     device: Address,
     netns: RawNetns,
     reason: u32,
@@ -69,57 +69,81 @@ pub(crate) fn run(ctx: &BtfTracePointContext) {
     };
     // SAFETY: skb is never NULL at this tracepoint.
     let skb = unsafe { Typed::argument(ctx, 0) };
-    let seen = scratch.forget(look(ctx, skb.address(), reason, location));
+    let seen = scratch.forget(look(ctx, skb, &scratch, reason, location));
     let packet = Packet::read(skb, &scratch);
     tell(skb, &seen, &packet, &scratch);
     scratch.leave();
 }
 
 #[inline(always)]
-fn look(ctx: &BtfTracePointContext, skb: Address, reason: u32, location: u64) -> Seen {
+fn look(
+    ctx: &BtfTracePointContext,
+    skb: Typed,
+    scratch: &Scratch,
+    reason: u32,
+    location: u64,
+) -> Seen {
     let receiver = if setting!(FEATURES.kfree_skb_rx_sk) != 0 {
-        Address::argument(ctx, 3)
+        scratch.argument(ctx, 3)
     } else {
         Address(0)
     };
-    let is_receiver = receiver.is_kernel();
-    let sock = if is_receiver {
-        receiver
-    } else {
-        Address(skb.get(offset!(skb_sk)))
-    };
+    let device = scratch.pointer(skb, offset!(skb_dev));
+    if receiver.is_kernel() {
+        return Seen {
+            location,
+            sock: receiver,
+            device,
+            netns: sock::netns_of_socket(receiver).unwrap_or(RawNetns::UNKNOWN),
+            reason,
+            is_receiver: 1,
+            family: u32::from(receiver.get::<u16>(offset!(skc_family))),
+        };
+    }
     // On Linux 5.10 the word of skb->sk can hold a small number instead (ip_defrag_offset).
+    let sock = scratch.pointer(skb, offset!(skb_sk));
     let sock = if sock.is_kernel() { sock } else { Address(0) };
     let family: u16 = if sock.0 == 0 {
         0
     } else {
         sock.get(offset!(skc_family))
     };
-    let device = skb::device(skb);
     // A packet keeps its sender's socket across veth: the device says better where it is now.
-    let netns = if is_receiver {
-        sock::netns_of_socket(sock)
-    } else {
-        None
-    }
-    .or(device.map(|(_, netns)| netns))
-    .or_else(|| {
-        if sock.0 == 0 {
-            None
-        } else {
-            sock::netns_of_socket(sock)
-        }
-    })
-    .or_else(|| skb::netns_of_route(skb))
-    .unwrap_or(RawNetns::UNKNOWN);
+    let at = skb::netns_of_device(device);
+    let netns = at
+        .or_else(|| {
+            if sock.0 == 0 {
+                None
+            } else {
+                sock::netns_of_socket(sock)
+            }
+        })
+        .or_else(|| skb::netns_of_route(skb.address()))
+        .unwrap_or(RawNetns::UNKNOWN);
+    let device = if at.is_some() { device } else { Address(0) };
     Seen {
         location,
         sock,
-        device: device.map_or(Address(0), |(device, _)| device),
+        device,
         netns,
         reason,
-        is_receiver: u32::from(is_receiver),
+        is_receiver: 0,
         family: u32::from(family),
+    }
+}
+
+impl Seen {
+    /// The device, if it really is one. A receiver's namespace was found without looking at it.
+    #[inline(always)]
+    fn device(&self) -> Option<Address> {
+        if self.is_receiver != 0 {
+            skb::netns_of_device(self.device)?;
+        }
+        if self.device.0 == 0 {
+            None
+        } else {
+            Some(self.device)
+        }
     }
 }
 
@@ -257,7 +281,7 @@ fn matches(
         ReasonMatch::Undecided => undecided = true,
     }
     if filters.interface.len != 0
-        && (seen.device.0 == 0 || !filters.matches_interface(&seen.device.get(offset!(dev_name))))
+        && !filters.matches_interface(&seen.device()?.get(offset!(dev_name)))
     {
         return None;
     }
@@ -356,8 +380,7 @@ fn fill(record: &mut RawDrop, skb: Typed, seen: &Seen, packet: &Packet) {
         record.flags |= RawDrop::HAS_VLAN;
         record.vlan_tci = skb.get(offset!(skb_vlan_tci));
     }
-    if seen.device.0 != 0 {
-        let device = seen.device;
+    if let Some(device) = seen.device() {
         record.ifindex = device.get(offset!(dev_ifindex));
         record.ifname = device.get(offset!(dev_name));
         let kind: u16 = device.get(offset!(dev_type));

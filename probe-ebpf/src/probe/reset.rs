@@ -51,7 +51,8 @@ fn report(sk: Address, answered: Address, reason: u32, flags: u32) {
         let netns = sock::netns_of_socket(sk).unwrap_or(RawNetns::UNKNOWN);
         (netns, sock::tuple(sk, family, packet::protocol::TCP))
     } else if answered.is_kernel() {
-        let netns = skb::netns_of_device(answered).or_else(|| skb::netns_of_route(answered));
+        let netns = skb::netns_of_device(Address(answered.get(offset!(skb_dev))))
+            .or_else(|| skb::netns_of_route(answered));
         let Some(scratch) = skb::Scratch::enter(&skb::RESET_HEADERS) else {
             return;
         };

@@ -117,10 +117,6 @@ impl Retransmits {
         }
     }
 
-    pub(super) fn events(&self) -> u64 {
-        self.events
-    }
-
     pub(super) fn totals(&self) -> RetransmitTotals {
         RetransmitTotals {
             events: self.events,
@@ -160,7 +156,8 @@ pub(super) struct Flow {
     first: EventTime,
     last: EventTime,
     pub(super) ended: bool,
-    pub(super) retransmits: Retransmits,
+    /// `None`: none, nor an attempt at one; most flows with drops have none.
+    retransmits: Option<Box<Retransmits>>,
     drops: u64,
     drops_by_reason: Vec<(Name, u64)>,
     tcp: Option<Box<TcpInfo>>,
@@ -176,7 +173,7 @@ impl Flow {
             first: time,
             last: time,
             ended: false,
-            retransmits: Retransmits::default(),
+            retransmits: None,
             drops: 0,
             drops_by_reason: Vec::new(),
             tcp: None,
@@ -206,7 +203,7 @@ impl Flow {
         let is_request = retransmit.kind == Kind::SynAck;
         self.seen(time, &retransmit.netns, &retransmit.owner);
         self.identify(&retransmit.socket, is_request);
-        self.retransmits.count(retransmit);
+        self.retransmits.get_or_insert_default().count(retransmit);
         if let Some(tcp) = &retransmit.tcp {
             self.state(tcp);
         }
@@ -274,9 +271,16 @@ impl Flow {
         }
     }
 
+    /// It retransmitted.
+    pub(super) fn has_retransmits(&self) -> bool {
+        self.retransmits
+            .as_ref()
+            .is_some_and(|counts| counts.events > 0)
+    }
+
     /// Something happened to it: it was retransmitted, it failed, or it lost packets.
     pub(super) fn is_notable(&self) -> bool {
-        self.retransmits.events > 0 || self.retransmits.failed > 0 || self.drops > 0
+        self.retransmits.is_some() || self.drops > 0
     }
 
     /// Segments sent again and data segments sent (those again included), by the socket's own count.
@@ -295,7 +299,10 @@ impl Flow {
             first: self.first,
             last: self.last,
             ended: self.ended,
-            retransmits: self.retransmits.totals(),
+            retransmits: self
+                .retransmits
+                .as_ref()
+                .map_or_else(RetransmitTotals::default, |counts| counts.totals()),
             drops: self.drops,
             drops_by_reason: self
                 .drops_by_reason

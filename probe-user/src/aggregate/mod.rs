@@ -127,10 +127,7 @@ impl Aggregator {
         if self.flows.evicted() > 0 {
             return None;
         }
-        let flows = self
-            .flows
-            .values()
-            .filter(|flow| flow.retransmits.events() > 0);
+        let flows = self.flows.values().filter(|flow| flow.has_retransmits());
         flows.map(Flow::sent).try_fold((0, 0), |sum, sent| {
             sent.map(|sent| (sum.0 + sent.0, sum.1 + sent.1))
         })

@@ -1,9 +1,16 @@
 //! The ring buffer the kernel programs write to.
 
 use std::io;
+use std::time::Duration;
 
 use aya::maps::{MapData, RingBuf};
+use probe_common::header::LOOK_AGAIN_NS;
 use tokio::io::{Interest, unix::AsyncFd};
+use tokio::time::sleep;
+
+const LOOK_AGAIN: Duration = Duration::from_nanos(LOOK_AGAIN_NS);
+/// As many records may fill a small ring before the reader would look again.
+const MANY: usize = 128;
 
 /// Records in the order in which the kernel programs reserved them.
 pub struct Ring {
@@ -22,9 +29,14 @@ impl Ring {
         Ok(Self { records })
     }
 
-    /// Waits until there are records.
-    pub async fn readable(&mut self) -> io::Result<()> {
-        self.records.readable_mut().await?.clear_ready();
+    /// Waits until it is time to look for records again, after `taken` were there. The kernel programs do not wake the reader
+    /// for every record: as long as there are some, it looks by itself.
+    pub async fn more(&mut self, taken: usize) -> io::Result<()> {
+        match taken {
+            0 => self.records.readable_mut().await?.clear_ready(),
+            1..MANY => sleep(LOOK_AGAIN).await,
+            _ => {}
+        }
         Ok(())
     }
 
