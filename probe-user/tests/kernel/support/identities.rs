@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::counters::{Counters, settle};
 use super::netns::Netns;
 use super::tracer::{Trace, Tracer};
@@ -49,6 +51,7 @@ impl<'a> Books<'a> {
     #[track_caller]
     pub(crate) fn check(&self, trace: &Trace, moved: &[Counters]) {
         for ((netns, _), moved) in self.0.iter().zip(moved) {
+            check_sockets(trace, netns);
             check_events(trace, netns, moved);
             check_rows(trace, netns, moved);
         }
@@ -142,6 +145,28 @@ fn check_events(trace: &Trace, netns: &Netns, moved: &Counters) {
         ("TcpExtTCPLossProbes", sums.events(&["tlp"])),
     ] {
         assert!(moved.get(counter) >= ours, "{counter} in {name}: {sums:?}");
+    }
+}
+
+/// Every socket's own count grows by what each event says, event by event (the identity I7).
+#[track_caller]
+fn check_sockets(trace: &Trace, netns: &Netns) {
+    let mut last: BTreeMap<(u64, u64), &Value> = BTreeMap::new();
+    for event in trace.of("retransmit", netns) {
+        let counted = !flag(event, "/tcp/failed") || flag(event, "/tcp/late");
+        if !counted || event.pointer("/tcp/total_retrans").is_none() {
+            continue;
+        }
+        let port = |end: &str| num(event, &format!("/{end}/port"));
+        let socket = (port("source"), port("destination"));
+        // One that was accepted begins with the copies of its SYN-ACK.
+        if let Some(previous) = last.insert(socket, event) {
+            assert_eq!(
+                num(event, "/tcp/total_retrans") - num(previous, "/tcp/total_retrans"),
+                num(event, "/tcp/segments"),
+                "something between\n{previous}\nand\n{event}\nis missing"
+            );
+        }
     }
 }
 
