@@ -98,12 +98,12 @@ wire! {
         pub by_owner: u32,
         /// 1: `--only retransmits`: no drops.
         pub no_drops: u32,
-        /// 1: `--only drops`: no retransmits, resets, samples and flow ends.
+        /// 1: no retransmits, samples and flow ends: `--only drops`, or a filter by what only drops have.
         pub no_retransmits: u32,
+        /// 1: no resets: `--only`, or a filter by what only drops have.
+        pub no_resets: u32,
         /// 1: some filter needs the tuple.
         pub needs_tuple: u32,
-        /// Always 0.
-        pub reserved: u32,
     }
 }
 
@@ -155,8 +155,8 @@ impl Filters {
             by_owner: 0,
             no_drops: 0,
             no_retransmits: 0,
+            no_resets: 0,
             needs_tuple: 0,
-            reserved: 0,
         }
     };
 

@@ -79,6 +79,17 @@ pub(crate) fn is_full(state: u8) -> bool {
     state != TCP_TIME_WAIT && state != TCP_NEW_SYN_RECV
 }
 
+/// The local port of a full socket, also after it has been given back; 0: it has none.
+#[inline(always)]
+pub(crate) fn bound_port<M: Memory>(sock: M) -> u16 {
+    let state: u8 = sock.get(offset!(skc_state));
+    if is_full(state) {
+        u16::from_be(sock.get(offset!(inet_sport)))
+    } else {
+        0
+    }
+}
+
 /// Fills in a socket. `memory` reads its members, `sock` is its address.
 #[inline(always)]
 pub(crate) fn fill<M: Memory>(out: &mut RawSock, memory: M, sock: Address) {

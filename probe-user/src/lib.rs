@@ -26,6 +26,7 @@ pub mod kernel;
 pub mod pipeline;
 pub mod sink;
 pub mod source;
+pub mod stop;
 pub mod totals;
 pub mod trace;
 
@@ -64,8 +65,5 @@ pub fn run(cli: &Cli) -> Result<Exit> {
         &config.output,
         BufWriter::with_capacity(OUTPUT_BUFFER, stdout()),
     );
-    let exit = runtime.block_on(trace::run(&config, sink, &mut stderr()));
-    // A second Ctrl-C does not wait for what is still being written.
-    runtime.shutdown_background();
-    exit
+    runtime.block_on(trace::run(&config, sink, &mut stderr()))
 }

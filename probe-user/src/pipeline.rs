@@ -19,6 +19,8 @@ pub struct Pipeline {
     filter: FilterConfig,
     undecodable: u64,
     shown: u64,
+    /// Drops that are benign and not shown.
+    hidden: u64,
     /// Show no more than that (`--count`).
     most: Option<u64>,
 }
@@ -42,6 +44,7 @@ impl Pipeline {
             filter: config.filter.clone(),
             undecodable: 0,
             shown: 0,
+            hidden: 0,
             most: config.limits.count,
         }
     }
@@ -68,6 +71,9 @@ impl Pipeline {
             return Ok(());
         }
         let visibility = self.filter.visibility(&event);
+        if let (Visibility::Hidden, Body::Drop(drop)) = (visibility, &event.body) {
+            self.hidden += drop.count;
+        }
         if visibility == Visibility::Shown && is_counted(&event.body) {
             self.shown += 1;
         }
@@ -104,7 +110,13 @@ impl Pipeline {
     pub fn snapshot(&self, duration_s: f64) -> Summary {
         let mut summary = self.aggregator.snapshot(duration_s);
         summary.lost.undecodable = self.undecodable;
+        summary.drops.hidden_benign = self.hidden;
         summary
+    }
+
+    /// The sentence, once the summary is complete.
+    pub fn diagnose(&self, summary: &mut Summary) {
+        summary.diagnosis = self.aggregator.diagnosis(summary);
     }
 
     /// Totals to the sinks.

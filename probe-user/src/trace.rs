@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_until};
 
@@ -19,36 +19,14 @@ use crate::pipeline::Pipeline;
 use crate::sink::escape::Harmless;
 use crate::sink::{Moment, Sink, Start};
 use crate::source::Ring;
+use crate::stop::{self, Stop};
 use crate::totals;
 
 /// Records taken from the ring before signals and clocks are looked at again.
 const BATCH: usize = 4096;
+/// What failed if output could not be written.
+const STDOUT: &str = "write to stdout";
 const SECOND: Duration = Duration::from_secs(1);
-
-/// What ends a run: Ctrl-C, a service manager, a closed terminal.
-struct Stop {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Stop {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn wanted(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
-        }
-    }
-}
 
 /// A run under way.
 struct Run {
@@ -67,6 +45,7 @@ pub async fn run(
     stderr: &mut (dyn Write + Send),
 ) -> Result<Exit> {
     // From here on Ctrl-C ends the run in order, also while it is starting.
+    stop::quit_on_second_request()?;
     let mut stop = Stop::new().context("watch for signals")?;
     let mut totals_wanted = signal(SignalKind::user_defined1()).context("watch for SIGUSR1")?;
     let begun = Instant::now();
@@ -85,7 +64,7 @@ pub async fn run(
         started: Instant::now(),
         exact,
     };
-    run.pipeline.start(&run.start(config))?;
+    run.pipeline.start(&run.start(config)).context(STDOUT)?;
     kernel::announce(config)?;
     let ready = format!(
         "{} probes attached after {} ms; Ctrl-C ends the run and prints its summary",
@@ -95,12 +74,7 @@ pub async fn run(
     say(stderr, &ready);
     kernel::release_memory();
     run.watch(config, &mut stop, &mut totals_wanted).await?;
-    // What is left can take a moment; whoever is in a hurry asks a second time.
-    let mut end = tokio::task::spawn_blocking(move || run.end());
-    tokio::select! {
-        ended = &mut end => ended.context("end the run")??,
-        () = stop.wanted() => return Err(anyhow!("stopped before the summary was complete")),
-    }
+    run.end()?;
     Ok(Exit::Traced)
 }
 
@@ -140,8 +114,8 @@ impl Run {
         let mut seconds = every(SECOND);
         let mut summaries = config.interval.map(every);
         loop {
-            let drained = self.drain(BATCH)?;
-            self.pipeline.flush()?;
+            let drained = self.drain(BATCH).context(STDOUT)?;
+            self.pipeline.flush().context(STDOUT)?;
             if self.pipeline.is_full() {
                 return Ok(());
             }
@@ -174,7 +148,9 @@ impl Run {
     /// The totals while tracing goes on.
     fn so_far(&mut self) -> Result<()> {
         let summary = self.summary(Kernel::compare)?;
-        Ok(self.pipeline.summary(&summary, Moment::SoFar)?)
+        self.pipeline
+            .summary(&summary, Moment::SoFar)
+            .context(STDOUT)
     }
 
     /// Detaches, drains, judges what is pending, prints the summary.
@@ -185,7 +161,9 @@ impl Run {
             kernel.clock.sample();
             compared
         })?;
-        Ok(self.pipeline.summary(&summary, Moment::Final)?)
+        self.pipeline
+            .summary(&summary, Moment::Final)
+            .context(STDOUT)
     }
 
     fn summary(
@@ -198,7 +176,7 @@ impl Run {
         )>,
     ) -> Result<Summary> {
         let (counts, reconciliation) = compare(&mut self.kernel)?;
-        while self.drain(BATCH)? == BATCH {}
+        while self.drain(BATCH).context(STDOUT)? == BATCH {}
         let mut summary = self.pipeline.snapshot(self.started.elapsed().as_secs_f64());
         if summary.time == EventTime::default() {
             summary.time = self.kernel.clock.event_time(boottime_ns());
@@ -207,6 +185,7 @@ impl Run {
         totals::complete(&mut summary, &counts, reconciliation, self.exact, &|code| {
             kernel.reason_name(code)
         });
+        self.pipeline.diagnose(&mut summary);
         summary.overhead = Overhead {
             events: summary.overhead.events,
             kernel_ns: counts.told.kernel_ns,

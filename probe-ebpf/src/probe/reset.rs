@@ -40,16 +40,18 @@ pub(crate) fn sent(ctx: &BtfTracePointContext) {
 #[inline(always)]
 fn report(sk: Address, answered: Address, reason: u32, flags: u32) {
     let filters = filters();
-    if filters.no_retransmits != 0
-        || filters.interface.len != 0
-        || (filters.by_owner != 0 && !sk.is_kernel())
-    {
+    if filters.no_resets != 0 || (filters.by_owner != 0 && !sk.is_kernel()) {
         return;
     }
     let (netns, tuple) = if sk.is_kernel() {
         let family = sk.get(offset!(skc_family));
         let netns = sock::netns_of_socket(sk).unwrap_or(RawNetns::UNKNOWN);
-        (netns, sock::tuple(sk, family, packet::protocol::TCP))
+        let mut tuple = sock::tuple(sk, family, packet::protocol::TCP);
+        if tuple.source_port == 0 {
+            // A socket that closes has given its port back; it still knows which it was.
+            tuple.source_port = sock::bound_port(sk);
+        }
+        (netns, tuple)
     } else if answered.is_kernel() {
         let netns = skb::netns_of_device(Address(answered.get(offset!(skb_dev))))
             .or_else(|| skb::netns_of_route(answered));

@@ -88,15 +88,12 @@ pub(crate) fn skb(ctx: &BtfTracePointContext) {
     add(&mut count.segments, u64::from(attempt.segments));
 
     let filters = filters();
-    let shown = filters.no_retransmits == 0
-        && filters.interface.len == 0
-        && filters.matches_netns(netns)
-        && {
-            filters.needs_tuple == 0 || {
-                let family = tcp.get(offset!(skc_family));
-                filters.matches_tuple(&sock::tuple(address, family, protocol::TCP))
-            }
-        };
+    let shown = filters.no_retransmits == 0 && filters.matches_netns(netns) && {
+        filters.needs_tuple == 0 || {
+            let family = tcp.get(offset!(skc_family));
+            filters.matches_tuple(&sock::tuple(address, family, protocol::TCP))
+        }
+    };
     remember(address, tcp, attempt.total_retrans, shown);
     if !shown {
         return;
@@ -301,7 +298,6 @@ pub(crate) fn synack(ctx: &BtfTracePointContext) {
     };
     let filters = filters();
     if filters.no_retransmits != 0
-        || filters.interface.len != 0
         || !filters.matches_netns(netns)
         || (filters.needs_tuple != 0 && !filters.matches_tuple(&tuple))
     {

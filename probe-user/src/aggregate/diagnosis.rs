@@ -7,10 +7,19 @@ use crate::event::{DropClass, Kind, Netns};
 /// `sent`: segments sent again and sent at all by the flows that retransmitted, if known of all of them.
 pub(super) fn sentence(summary: &Summary, sent: Option<(u64, u64)>) -> String {
     let drops = drops(summary);
+    let silent = silent(summary);
     if summary.retransmits.events == 0 && summary.retransmits.failed == 0 {
-        return format!("Nothing was retransmitted and {drops}.");
+        return format!("Nothing was retransmitted and {drops}{silent}.");
     }
-    format!("{}; {drops}.", retransmits(summary, sent))
+    format!("{}; {drops}{silent}.", retransmits(summary, sent))
+}
+
+/// Losses that have no event must not hide behind "nothing was dropped".
+fn silent(summary: &Summary) -> String {
+    match summary.counters_only.iter().max_by_key(|row| row.unseen) {
+        Some(row) => format!("; counters alone show more: {} {}", row.counter, row.unseen),
+        None => String::new(),
+    }
 }
 
 fn retransmits(summary: &Summary, sent: Option<(u64, u64)>) -> String {
@@ -42,9 +51,13 @@ fn flows(summary: &Summary, sent: Option<(u64, u64)>) -> String {
         .count() as u64;
     let share = match sent {
         Some((again, all)) if all > 0 => {
-            let whose = if flows == 1 { "its" } else { "their" };
+            let whose = if flows == 1 {
+                "this connection has"
+            } else {
+                "these connections have"
+            };
             format!(
-                " ({:.1} % of {whose} data segments were sent again)",
+                " ({:.1} % of all data segments {whose} ever sent)",
                 ratio(again, all) * 100.0
             )
         }
@@ -67,11 +80,8 @@ fn main_kind(totals: &RetransmitTotals) -> String {
 }
 
 fn drops(summary: &Summary) -> String {
-    let lost = summary
-        .drops
-        .packets
-        .saturating_sub(summary.drops.hidden_benign);
-    let harmless = match summary.drops.hidden_benign {
+    let lost = summary.drops.packets.saturating_sub(summary.drops.benign);
+    let harmless = match summary.drops.benign {
         0 => String::new(),
         frees => format!(" ({} left out)", count(frees, "harmless free")),
     };

@@ -107,7 +107,7 @@ impl Aggregator {
                     .iter()
                     .map(|(name, count)| (Arc::clone(name), *count))
                     .collect(),
-                hidden_benign: self.drops_benign,
+                benign: self.drops_benign,
                 ..DropTotals::default()
             },
             flows,
@@ -118,8 +118,13 @@ impl Aggregator {
             },
             ..Summary::default()
         };
-        summary.diagnosis = diagnosis::sentence(&summary, self.sent());
+        summary.diagnosis = self.diagnosis(&summary);
         summary
+    }
+
+    /// One sentence on a summary that may hold more than events tell.
+    pub fn diagnosis(&self, summary: &Summary) -> String {
+        diagnosis::sentence(summary, self.sent())
     }
 
     /// Segments sent again and sent at all by the flows that retransmitted; `None` if that is not known of each.

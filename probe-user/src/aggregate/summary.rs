@@ -47,6 +47,8 @@ pub struct DropTotals {
     /// That matched the filters, benign ones included.
     pub packets: u64,
     pub by_reason: BTreeMap<Name, u64>,
+    /// Of `packets`: benign.
+    pub benign: u64,
     /// Of `packets`: benign and therefore not shown live.
     pub hidden_benign: u64,
     pub unmatched_no_tuple: u64,

@@ -143,6 +143,8 @@ impl FilterConfig {
     /// The filters as the kernel programs take them, as far as they can be known without asking the kernel: namespaces
     /// and reasons are still open.
     pub fn filters(&self) -> Filters {
+        // Nothing else has a reason or an interface, so nothing else matches.
+        let drops_only = !self.interfaces.is_empty() || self.reasons.includes();
         let mut filters = Filters {
             host: masked(self.hosts.iter().copied()),
             source: masked(self.sources.iter().copied()),
@@ -153,7 +155,8 @@ impl FilterConfig {
             destination_port: ports(&self.destination_ports),
             by_owner: u32::from(!self.pids.is_empty() || !self.cgroups.is_empty()),
             no_drops: u32::from(self.only == Some(Only::Retransmits)),
-            no_retransmits: u32::from(self.only == Some(Only::Drops)),
+            no_retransmits: u32::from(self.only == Some(Only::Drops) || drops_only),
+            no_resets: u32::from(self.only.is_some() || drops_only),
             needs_tuple: u32::from(self.needs_tuple()),
             protocol_len: length(self.protocols.len()),
             ..Filters::NONE

@@ -53,6 +53,11 @@ impl ReasonFilter {
         self.include.iter().any(|glob| glob.matches(name))
     }
 
+    /// Are only some reasons asked for?
+    pub fn includes(&self) -> bool {
+        !self.include.is_empty()
+    }
+
     /// Is any reason left out?
     pub fn is_active(&self) -> bool {
         !self.include.is_empty() || !self.exclude.is_empty()

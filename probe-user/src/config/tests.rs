@@ -37,7 +37,7 @@ fn nothing_typed_shows_everything() {
             duration: None,
             count: None,
             max_flows: 10_000,
-            ring_bytes: 16 << 20
+            ring_bytes: 2 << 20
         }
     );
     assert_eq!(config.host.proc, PathBuf::from("/proc"));
@@ -92,10 +92,14 @@ fn flags_of_the_kernel_form() {
     assert_eq!(flags("--only retransmits"), (0, 0, 1, 0));
     assert_eq!(flags("--pid 1"), (0, 1, 0, 0));
     assert_eq!(flags("--cgroup /a"), (0, 1, 0, 0));
-    assert_eq!(
-        flags("--netns blue --interface lo --reason TCP_*"),
-        (0, 0, 0, 0)
-    );
+    assert_eq!(flags("--netns blue --exclude-reason TCP_*"), (0, 0, 0, 0));
+    // Only drops have an interface or a reason.
+    assert_eq!(flags("--interface lo"), (0, 0, 0, 1));
+    assert_eq!(flags("--reason TCP_*"), (0, 0, 0, 1));
+    let no_resets = |line: &str| resolve(line).filters().no_resets;
+    assert_eq!(no_resets("--only retransmits"), 1);
+    assert_eq!(no_resets("--reason TCP_*"), 1);
+    assert_eq!(no_resets("--port 80"), 0);
     for line in [
         "--src-port 1",
         "--dst-port 1",

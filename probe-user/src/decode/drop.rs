@@ -5,7 +5,8 @@ use probe_common::{RawDrop, RawSock};
 
 use super::{Hints, names::Names, owner, packet, socket_id, tuple};
 use crate::event::{
-    Buffers, Drop, DropClass, Interface, Location, PacketInfo, Reason, SocketInfo, TcpState, Tuple,
+    Buffers, Drop, DropClass, Interface, Location, Owner, PacketInfo, Reason, SocketInfo, TcpState,
+    Tuple,
 };
 
 const TCP_LISTEN: u8 = 10;
@@ -43,6 +44,8 @@ pub(super) fn drop(raw: &RawDrop, names: &mut Names) -> Drop {
     let vlan_tci = (raw.flags & RawDrop::HAS_VLAN != 0)
         .then_some(raw.vlan_tci)
         .or(packet.vlan_tci);
+    // A packet keeps its sender's socket on its way into another namespace: that one has nothing to do with a drop there.
+    let is_foreign = !is_receiver && tuple::is_elsewhere(raw.netns, raw.sock.netns);
     Drop {
         count: 1,
         netns: tuple::netns_or(raw.netns, &raw.sock),
@@ -63,8 +66,16 @@ pub(super) fn drop(raw: &RawDrop, names: &mut Names) -> Drop {
         },
         interface: interface(raw, names),
         direction: None,
-        socket: socket(&raw.sock, is_receiver),
-        owner: owner(&raw.sock),
+        socket: if is_foreign {
+            None
+        } else {
+            socket(&raw.sock, is_receiver)
+        },
+        owner: if is_foreign {
+            Owner::default()
+        } else {
+            owner(&raw.sock)
+        },
     }
 }
 

@@ -98,3 +98,9 @@ pub(super) fn netns_or(raw: RawNetns, sock: &RawSock) -> Netns {
 pub(super) fn is_tcp(sock: &RawSock) -> bool {
     sock.protocol == u16::from(protocol::TCP) || sock.present == RawSock::PRESENT_MINI
 }
+
+/// Are both namespaces known, and two?
+pub(super) fn is_elsewhere(one: RawNetns, other: RawNetns) -> bool {
+    let are_known = one.inode != 0 && other.inode != 0;
+    are_known && (one.inode, one.cookie) != (other.inode, other.cookie)
+}

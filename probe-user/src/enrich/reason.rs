@@ -121,7 +121,7 @@ fn holds(proof: Proof, drop: &Drop, hints: &Hints) -> bool {
         Proof::BroadcastEcho => {
             icmp(drop).is_some_and(|icmp| is_echo(drop, icmp)) && is_to_many(drop, hints)
         }
-        Proof::HasReason => hints.reason.is_some(),
+        Proof::HasReason => hints.reason.is_some() && drop.packet.tcp.is_some(),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) enum Proof {
     Multicast,
     /// A ping to such an address.
     BroadcastEcho,
-    /// The running kernel gives reasons, so that "none" rules out the cases it would name.
+    /// A whole TCP header, and the running kernel gives reasons, so that "none" rules out the cases it would name.
     HasReason,
 }
 

@@ -1,6 +1,7 @@
 //! From nothing to attached: what takes time is done side by side.
 
 use std::fs::File;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, anyhow};
@@ -186,7 +187,7 @@ fn resolve(
     for (slot, spec) in filters.netns.iter_mut().zip(&config.netns) {
         *slot = namespaces
             .resolve(&spec.to_string())
-            .map_err(|error| Usage(format!("--netns {spec}: {error:#}")))?;
+            .map_err(|error| unusable(&error))?;
     }
     filters.netns_len = u32::try_from(config.netns.len()).context("count the namespaces")?;
     set_reasons(
@@ -202,6 +203,22 @@ fn resolve(
         reasons,
     )?;
     Ok(filters)
+}
+
+/// Why a namespace cannot be used as a filter: it may not be entered, or there is none.
+fn unusable(error: &anyhow::Error) -> anyhow::Error {
+    let cause = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let is_denied = cause
+        .into_iter()
+        .any(|cause| cause.kind() == io::ErrorKind::PermissionDenied);
+    if is_denied {
+        let missing = "CAP_SYS_ADMIN missing, without it no other network namespace can be entered; run it with sudo";
+        CannotTrace(format!("{error:#}; {missing}")).into()
+    } else {
+        Usage(format!("{error:#}")).into()
+    }
 }
 
 fn set_reasons(

@@ -446,6 +446,7 @@ pub(crate) fn summary() -> Summary {
         diagnosis: "10.0.0.1:43210 → 10.0.0.2:5201 lost segments beyond this host; a slow reader lost 14 datagrams.".into(),
         retransmits: retransmit_totals(),
         drops: DropTotals {
+            benign: 3,
             packets: 17,
             by_reason: by_reason.clone(),
             hidden_benign: 3,

@@ -276,18 +276,4 @@ mod tests {
             counters.read_lines(&text);
         }
     }
-
-    /// Needs root: run by `cargo xtask test`.
-    #[cfg(feature = "kernel-tests")]
-    #[test]
-    #[ignore = "a measurement: run it in release mode with --nocapture"]
-    fn measure_read_all() {
-        let mut namespaces = Namespaces::new(super::super::netns::Paths::default());
-        namespaces.scan().unwrap();
-        for _ in 0..3 {
-            let start = std::time::Instant::now();
-            let readings = read_all(&mut namespaces);
-            println!("{} namespaces in {:?}", readings.len(), start.elapsed());
-        }
-    }
 }

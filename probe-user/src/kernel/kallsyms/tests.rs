@@ -134,22 +134,6 @@ fn the_running_kernel_is_read() {
     assert_eq!(live.lookup(start + 1, 0).unwrap().name, "ip_rcv");
 }
 
-#[test]
-#[ignore = "a measurement: run it in release mode with --nocapture"]
-fn measure_load() {
-    let start = std::time::Instant::now();
-    let symbols = Symbols::load(Path::new("/proc")).unwrap();
-    let load = start.elapsed();
-    let start = std::time::Instant::now();
-    let range = symbols.range("skb_release_data");
-    println!(
-        "{} symbols, {} KiB, loaded in {load:?}; by name in {:?} {range:x?}",
-        symbols.len(),
-        symbols.memory_bytes() / 1024,
-        start.elapsed()
-    );
-}
-
 proptest! {
     #[test]
     fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..2000), address: u64) {

@@ -377,34 +377,4 @@ mod kernel {
             "another namespace behind the same door"
         );
     }
-
-    #[test]
-    #[ignore = "a measurement: run it in release mode with --nocapture"]
-    fn measure_scan() {
-        let names: Vec<String> = (0..20).map(|number| format!("m{number}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let _names = Cleanup::with(&names);
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        let processes = processes
-            .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
-            .count();
-        let mut all = Namespaces::new(Paths::default());
-        let start = Instant::now();
-        all.scan().unwrap();
-        println!(
-            "first scan {:?}: {} namespaces, {processes} processes",
-            start.elapsed(),
-            all.len()
-        );
-        let start = Instant::now();
-        all.scan().unwrap();
-        println!("next scan {:?}", start.elapsed());
-        let start = Instant::now();
-        all.rescan(0).unwrap();
-        all.rescan(1).unwrap();
-        println!("full + names {:?}", start.elapsed());
-        let start = Instant::now();
-        assert!(all.visit_all(|| Ok(())).len() >= 20);
-        println!("enter each {:?}", start.elapsed());
-    }
 }

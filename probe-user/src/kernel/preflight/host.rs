@@ -9,6 +9,8 @@ use rustix::process::{Resource, getrlimit};
 /// Capabilities by their numbers in `linux/capability.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
+    DacReadSearch = 2,
+    SysPtrace = 19,
     SysAdmin = 21,
     Syslog = 34,
     Perfmon = 38,
@@ -18,6 +20,8 @@ pub enum Capability {
 impl Capability {
     pub fn name(self) -> &'static str {
         match self {
+            Self::DacReadSearch => "CAP_DAC_READ_SEARCH",
+            Self::SysPtrace => "CAP_SYS_PTRACE",
             Self::SysAdmin => "CAP_SYS_ADMIN",
             Self::Syslog => "CAP_SYSLOG",
             Self::Perfmon => "CAP_PERFMON",

@@ -98,6 +98,7 @@ impl Report {
                 check_memlock(host),
                 check_symbols(host),
                 check_namespaces(host),
+                check_owners(host),
                 check_names(host),
                 Finding::ok("tracefs", "not needed"),
             ],
@@ -246,7 +247,7 @@ fn check_privilege(host: &Host) -> Finding {
     Finding::fail(
         WHAT,
         detail,
-        "run it with sudo, or: sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_syslog+ep dropwatch-rs",
+        "run it with sudo, or: sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_syslog,cap_sys_ptrace,cap_dac_read_search+ep dropwatch-rs",
     )
 }
 
@@ -343,6 +344,26 @@ fn check_namespaces(host: &Host) -> Finding {
         WHAT,
         "CAP_SYS_ADMIN missing: other network namespaces cannot be entered, their counters cannot be compared",
         "run it with sudo, or add cap_sys_admin to the capabilities",
+    )
+}
+
+fn check_owners(host: &Host) -> Finding {
+    const WHAT: &str = "owners";
+    let missing: Vec<&str> = [Capability::SysPtrace, Capability::DacReadSearch]
+        .into_iter()
+        .filter(|capability| !host.has(*capability))
+        .map(Capability::name)
+        .collect();
+    if missing.is_empty() {
+        return Finding::ok(WHAT, "the process behind a socket can be found");
+    }
+    Finding::warn(
+        WHAT,
+        format!(
+            "{} missing: the sockets of other users' processes cannot be told, their events have no owner",
+            missing.join(" and ")
+        ),
+        "run it with sudo, or add cap_sys_ptrace and cap_dac_read_search to the capabilities",
     )
 }
 

@@ -62,6 +62,7 @@ fn root_on_an_ordinary_host_can_trace() {
     ok    locked memory  enough, or not limited for this user
     ok    symbols        /proc/kallsyms shows addresses to this user
     ok    namespaces     the counters of every network namespace can be read
+    ok    owners         the process behind a socket can be found
     ok    names          named network namespaces are shown by name
     ok    tracefs        not needed
     ok    tracepoints    all 1 present
@@ -82,11 +83,11 @@ fn an_ordinary_user_is_told_what_is_missing_and_what_to_do() {
     assert_eq!(
         report.must_stop().unwrap(),
         "privilege: CAP_BPF and CAP_PERFMON missing: tracing programs cannot be loaded; run it with sudo, or: \
-         sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_syslog+ep dropwatch-rs"
+         sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_syslog,cap_sys_ptrace,cap_dac_read_search+ep dropwatch-rs"
     );
     insta::assert_snapshot!(text(&report), @"
     FAIL  privilege      CAP_BPF and CAP_PERFMON missing: tracing programs cannot be loaded
-                         → run it with sudo, or: sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_syslog+ep dropwatch-rs
+                         → run it with sudo, or: sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_syslog,cap_sys_ptrace,cap_dac_read_search+ep dropwatch-rs
     ok    kernel types   /sys/kernel/btf/vmlinux of Linux 6.1.0-57-amd64
     ok    lockdown       off
     warn  locked memory  limited to 8192 KiB: before Linux 5.11 maps may not fit
@@ -95,6 +96,8 @@ fn an_ordinary_user_is_told_what_is_missing_and_what_to_do() {
                          → run it with sudo, or add cap_syslog to the capabilities
     warn  namespaces     CAP_SYS_ADMIN missing: other network namespaces cannot be entered, their counters cannot be compared
                          → run it with sudo, or add cap_sys_admin to the capabilities
+    warn  owners         CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH missing: the sockets of other users' processes cannot be told, their events have no owner
+                         → run it with sudo, or add cap_sys_ptrace and cap_dac_read_search to the capabilities
     ok    names          named network namespaces are shown by name
     ok    tracefs        not needed
     ok    tracepoints    all 1 present
