@@ -436,7 +436,8 @@ pub fn tcp<H: Headers + ?Sized>(headers: &H, at: u32) -> Option<Tcp> {
     })
 }
 
-/// Offset of the IP header of a packet whose network header begins with VLAN tags: 0 without.
+/// Offset of what follows the VLAN tags in front of a packet, and its `EtherType`. A packet with a tag in it may have its network
+/// header in front of the tag or behind it (packet sockets put it behind): the `EtherType` that a tag would end with tells.
 #[inline(always)]
 pub fn skip_vlan<H: Headers + ?Sized>(headers: &H, ethertype: u16) -> (u32, u16) {
     if ethertype != ETHERTYPE_VLAN && ethertype != ETHERTYPE_QINQ {
@@ -444,7 +445,12 @@ pub fn skip_vlan<H: Headers + ?Sized>(headers: &H, ethertype: u16) -> (u32, u16)
     }
     match headers.be16(2) {
         Some(inner @ (ETHERTYPE_VLAN | ETHERTYPE_QINQ)) => (8, headers.be16(6).unwrap_or(inner)),
-        Some(inner) => (4, inner),
+        Some(inner @ (ETHERTYPE_IPV4 | ETHERTYPE_IPV6)) => (4, inner),
+        Some(inner) => match headers.byte(0) {
+            Some(0x45..=0x4f) => (0, ETHERTYPE_IPV4),
+            Some(0x60..=0x6f) => (0, ETHERTYPE_IPV6),
+            _ => (4, inner),
+        },
         None => (0, ethertype),
     }
 }

@@ -379,6 +379,9 @@ fn fill(record: &mut RawDrop, skb: Typed, seen: &Seen, packet: &Packet) {
     if has_vlan(skb) {
         record.flags |= RawDrop::HAS_VLAN;
         record.vlan_tci = skb.get(offset!(skb_vlan_tci));
+    } else if let Some(tci) = tag_in_front(packet) {
+        record.flags |= RawDrop::HAS_VLAN;
+        record.vlan_tci = tci;
     }
     if let Some(device) = seen.device() {
         record.ifindex = device.get(offset!(dev_ifindex));
@@ -397,6 +400,21 @@ fn fill(record: &mut RawDrop, skb: Typed, seen: &Seen, packet: &Packet) {
         }
         sock::fill(&mut record.sock, seen.sock, seen.sock);
     }
+}
+
+/// The VLAN tag that is still in the packet, but in front of its network header.
+#[inline(always)]
+fn tag_in_front(packet: &Packet) -> Option<u16> {
+    let is_tagged = matches!(packet.ethertype, ETHERTYPE_VLAN | ETHERTYPE_QINQ);
+    if !is_tagged
+        || packet.network_offset < 4
+        || packet::skip_vlan(&packet.headers, packet.ethertype).0 != 0
+    {
+        return None;
+    }
+    let tag: [u8; 4] = Address(packet.network - 4).read()?;
+    let [high, low, _, _] = tag;
+    Some(u16::from_be_bytes([high, low]))
 }
 
 /// Was a VLAN tag taken off?
