@@ -88,8 +88,10 @@ struct SentAgain<'a> {
     attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
-    seq: u32,
-    end_seq: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end_seq: Option<u32>,
     segments: u32,
     bytes: u32,
     #[serde(flatten)]
@@ -110,8 +112,9 @@ impl<'a> Retransmit<'a> {
                 error: names::error(retransmit.error),
                 attempt: retransmit.attempt,
                 state: retransmit.state.name(),
-                seq: retransmit.seq,
-                end_seq: retransmit.end_seq,
+                // A request for a connection has no sequence numbers that the programs could read.
+                seq: retransmit.tcp.is_some().then_some(retransmit.seq),
+                end_seq: retransmit.tcp.is_some().then_some(retransmit.end_seq),
                 segments: retransmit.segments,
                 bytes: retransmit.bytes,
                 socket: retransmit.tcp.as_deref().map(Tcp::without_state),
