@@ -1,5 +1,7 @@
 //! Segments lost on the way: what is reported is what the kernel counted.
 
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use crate::support::identities::{Books, Sums};
 use crate::support::netns::{Netns, Pair, SERVER, SERVER6};
 use crate::support::tracer::{Trace, Tracer};
 use crate::support::traffic::{Server, connect, send, send_many};
-use crate::support::{end, num, text};
+use crate::support::{PATIENCE, end, flag, num, text};
 
 const NETFILTER: &str = "NETFILTER_DROP";
 const AT_MOST: Duration = Duration::from_secs(5);
@@ -178,7 +180,20 @@ fn a_queueing_discipline_that_is_full() {
     let books = Books::open(pair.both());
     let server = Server::sink(&pair.server, &format!("{SERVER}:0"));
     let to = format!("{SERVER}:{}", server.port);
-    send_many(&pair.client, &to, 3, 800_000, AT_MOST);
+    let streams = [connect(&pair.client, &to), connect(&pair.client, &to)];
+    let enough = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // However this ends.
+        let _stop = Stop(&enough);
+        scope.spawn(|| keep_full(&pair.client, &enough));
+        for stream in streams {
+            scope.spawn(|| send(stream, 500_000, PATIENCE));
+        }
+        tracer.wait("an attempt that fails late", |lines| {
+            let late = |line: &serde_json::Value| flag(line, "/tcp/late");
+            lines.iter().any(late).then_some(())
+        });
+    });
     drop(server);
     let (trace, moved) = books.close(tracer);
     let late: Vec<_> = trace
@@ -194,6 +209,26 @@ fn a_queueing_discipline_that_is_full() {
     let drops = trace.drops(&pair.client, "QDISC_OVERLIMIT", local)
         + trace.drops(&pair.client, "QDISC_DROP", local);
     assert_eq!(drops, qdisc_drops(&pair.client, "c0"));
+}
+
+/// Ends a loop.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Three times what the queue takes.
+fn keep_full(client: &Netns, enough: &AtomicBool) {
+    let socket = client.inside(|| UdpSocket::bind("10.64.0.1:0").expect("bind"));
+    while !enough.load(Ordering::Relaxed) {
+        for _ in 0..3 {
+            socket.send_to(&[b'x'; 1400], (SERVER, 9)).expect("send");
+        }
+        sleep(Duration::from_millis(1));
+    }
 }
 
 fn qdisc_drops(netns: &Netns, interface: &str) -> u64 {
