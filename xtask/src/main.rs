@@ -6,6 +6,7 @@
 )]
 
 mod bench;
+mod blind;
 mod ci;
 mod counts;
 mod demo;

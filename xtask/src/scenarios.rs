@@ -1,8 +1,16 @@
 //! `cargo xtask scenarios`: the faults of `scenarios/`, provoked for real, and the product held against them.
 
-use crate::{counts::Counts, host};
+use crate::{
+    blind::{self, Outcome},
+    counts::Counts,
+    host,
+};
 use anyhow::{Result, bail};
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -60,6 +68,13 @@ pub(crate) fn counts(args: &Args) -> Result<Counts> {
         .bin
         .clone()
         .map_or_else(|| host::build_release(args.object.as_deref()), Ok)?;
+    blind::judge(|names| {
+        let names = if names.is_empty() { &args.names } else { names };
+        score(args, &bin, names)
+    })
+}
+
+fn score(args: &Args, bin: &Path, names: &[String]) -> Result<Outcome> {
     let mut score = host::privileged(host::root().join("scenarios/score"));
     score
         .arg("--bin")
@@ -69,9 +84,14 @@ pub(crate) fn counts(args: &Args) -> Result<Counts> {
         score.arg("--out").arg(out);
     }
     let mut counts = Counts::default();
+    let mut failed = BTreeSet::new();
     let status = host::tee(
-        score.args(&args.names).env("PYTHONDONTWRITEBYTECODE", "1"),
+        score.args(names).env("PYTHONDONTWRITEBYTECODE", "1"),
         |line| {
+            let mut words = line.split_whitespace();
+            if let (Some(name), Some("FAILED")) = (words.next(), words.next()) {
+                failed.insert(name.to_owned());
+            }
             let is_total = Counts::is_total(line);
             if is_total {
                 counts.read_line(line);
@@ -83,5 +103,8 @@ pub(crate) fn counts(args: &Args) -> Result<Counts> {
         println!("FAILED: score: {status}");
         counts += Counts::FAILED;
     }
-    Ok(counts)
+    Ok(Outcome {
+        counts,
+        failed: failed.into_iter().collect(),
+    })
 }

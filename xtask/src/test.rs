@@ -1,6 +1,6 @@
 //! `cargo xtask test` and `cargo xtask bless`.
 
-use crate::{counts::Counts, host};
+use crate::{blind, counts::Counts, host};
 use anyhow::{Result, ensure};
 use std::{
     ffi::OsString,
@@ -81,7 +81,20 @@ fn kernel(cargo: impl Fn(&[&str]) -> Command, nextest: bool, required: bool) -> 
             "--success-output",
             "immediate",
         ];
-        counts += count(cargo(&options).args(KERNEL))?;
+        counts += blind::judge(|names| {
+            let mut failed = Vec::new();
+            let mut tests = cargo(&options);
+            let mut counts = count_each(tests.args(KERNEL).args(names), |line| {
+                failed.extend(failed_test(line));
+            })?;
+            failed.sort();
+            failed.dedup();
+            if !names.is_empty() {
+                // The others are left out on request.
+                counts.skipped = 0;
+            }
+            Ok(blind::Outcome { counts, failed })
+        })?;
     } else {
         counts += count(cargo(&["test", "--no-fail-fast"]).args(KERNEL).args([
             "--",
@@ -118,9 +131,15 @@ fn obstacle() -> Option<String> {
 
 /// Runs a test command and adds up its results; one that dies without a result counts as a failure.
 fn count(command: &mut Command) -> Result<Counts> {
+    count_each(command, |_| ())
+}
+
+/// As [`count`], and shows each line to `look`.
+fn count_each(command: &mut Command, mut look: impl FnMut(&str)) -> Result<Counts> {
     let mut counts = Counts::default();
     let status = host::tee(command, |line| {
         counts.read_line(line);
+        look(line);
         true
     })?;
     if !status.success() && counts.failed == 0 {
@@ -128,6 +147,17 @@ fn count(command: &mut Command) -> Result<Counts> {
         counts += Counts::FAILED;
     }
     Ok(counts)
+}
+
+/// The test that a line of nextest says has failed: `FAIL [ 2.995s] (17/37) probe-user::kernel loss::a_full_queue`.
+fn failed_test(line: &str) -> Option<String> {
+    let line = line.trim();
+    let is_result = ["FAIL [", "TIMEOUT ["]
+        .iter()
+        .any(|result| line.starts_with(result));
+    is_result
+        .then(|| line.split_whitespace().next_back().map(str::to_owned))
+        .flatten()
 }
 
 fn cargo(args: &[&str]) -> Command {
@@ -152,4 +182,20 @@ pub(crate) fn bless(args: &[OsString]) -> Result<ExitCode> {
     );
     println!("now read `git diff` before you commit it");
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failed_test;
+
+    #[test]
+    fn the_failed_test_is_named_by_the_line_that_says_so() {
+        let line = "        FAIL [   2.995s] (17/37) probe-user::kernel loss::a_full_queue";
+        assert_eq!(failed_test(line).as_deref(), Some("loss::a_full_queue"));
+        assert_eq!(
+            failed_test("        PASS [   2.995s] (17/37) probe-user::kernel loss::other"),
+            None
+        );
+        assert_eq!(failed_test("    test loss::a_full_queue ... FAILED"), None);
+    }
 }

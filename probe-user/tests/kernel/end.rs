@@ -50,13 +50,15 @@ fn after_so_long() {
 fn terminated_as_interrupted() {
     let pair = Pair::new();
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-        if signal == Signal::HUP && hangup_is_ignored() {
-            println!(
-                "SKIPPED terminated_as_interrupted with SIGHUP: whoever runs this test ignores it"
-            );
-            continue;
-        }
-        let tracer = Tracer::start(["--netns", &pair.server.name]);
+        // Whoever runs this test may ignore SIGHUP (`nohup`), and what it starts inherits that.
+        let tracer = Tracer::start_as(Command::new("env").args([
+            "--default-signal=HUP",
+            PROGRAM,
+            "-o",
+            "json",
+            "--netns",
+            &pair.server.name,
+        ]));
         some_drops(&pair, 3);
         tracer.signal(signal);
         let trace = tracer.end();
@@ -69,11 +71,26 @@ fn terminated_as_interrupted() {
     }
 }
 
-/// As under `nohup`; what a process starts inherits it.
-fn hangup_is_ignored() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    u64::from_str_radix(set.unwrap().trim(), 16).unwrap() & 1 != 0
+/// As `nohup` starts it: SIGHUP ended the program all the same.
+#[test]
+fn a_hangup_that_was_ignored_stays_ignored() {
+    let pair = Pair::new();
+    let tracer = Tracer::start_as(Command::new("env").args([
+        "--ignore-signal=HUP",
+        PROGRAM,
+        "-o",
+        "json",
+        "--netns",
+        &pair.server.name,
+    ]));
+    tracer.signal(Signal::HUP);
+    some_drops(&pair, 3);
+    tracer.wait("the drops", |lines| {
+        let drops = lines.iter().filter(|line| text(line, "/event") == "drop");
+        (drops.map(|drop| num(drop, "/count")).sum::<u64>() == 3).then_some(())
+    });
+    let trace = tracer.stop();
+    assert_eq!(num(trace.summary(), "/drops/packets"), 3);
 }
 
 /// `timeout` signals its child, and then the group of its child: the summary was lost.
