@@ -80,6 +80,8 @@ fn a_hangup_that_was_ignored_stays_ignored() {
         PROGRAM,
         "-o",
         "json",
+        "--reason",
+        "NO_SOCKET",
         "--netns",
         &pair.server.name,
     ]));
@@ -138,7 +140,7 @@ fn a_reader_that_stopped_reading_cannot_keep_it() {
 #[test]
 fn a_summary_so_far_on_request() {
     let pair = Pair::new();
-    let tracer = Tracer::start(["--netns", &pair.server.name]);
+    let tracer = Tracer::start(["--reason", "NO_SOCKET", "--netns", &pair.server.name]);
     some_drops(&pair, 3);
     tracer.wait("the drops", |lines| {
         let drops = lines.iter().filter(|line| text(line, "/event") == "drop");
