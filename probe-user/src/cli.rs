@@ -132,7 +132,7 @@ pub struct LimitArgs {
     /// Keep that many flows at most [default: 10000]
     #[arg(long, value_name = "N")]
     pub max_flows: Option<String>,
-    /// Size of the ring buffer for details, a power of two: 64KiB to 1GiB [default: 4MiB]
+    /// Size of the ring buffer for details, a power of two: 64KiB to 1GiB [default: 2MiB]
     #[arg(long, value_name = "SIZE")]
     pub ring_size: Option<String>,
 }

@@ -25,8 +25,8 @@ use crate::exit::Usage;
 use crate::sink::{FilterShown, OutputConfig, Visibility};
 
 const DEFAULT_MAX_FLOWS: usize = 10_000;
-/// Room for some 9 000 drops; the user side maps it twice, and all of it must fit into 32 MiB.
-const DEFAULT_RING_BYTES: u32 = 4 << 20;
+/// Room for some 4 500 drops; the user side maps it twice, and all of it must fit into 32 MiB.
+const DEFAULT_RING_BYTES: u32 = 2 << 20;
 
 /// A run, decided.
 #[derive(Clone, Debug)]

@@ -37,7 +37,7 @@ fn nothing_typed_shows_everything() {
             duration: None,
             count: None,
             max_flows: 10_000,
-            ring_bytes: 4 << 20
+            ring_bytes: 2 << 20
         }
     );
     assert_eq!(config.host.proc, PathBuf::from("/proc"));

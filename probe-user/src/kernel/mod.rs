@@ -75,6 +75,8 @@ pub struct Kernel {
     pub hz: Option<u32>,
     /// When the last probe was attached, `CLOCK_BOOTTIME` ns.
     pub attached_ns: u64,
+    /// What starting took has not all been given back yet.
+    settling: u8,
     /// The programs' debug messages (`-v`).
     debug: Option<DebugMessages>,
     /// What will be missing, and why; for stderr.
@@ -91,6 +93,11 @@ impl Kernel {
     /// that those of a namespace that ends are not lost.
     pub fn tick(&mut self) -> Result<()> {
         self.clock.sample();
+        if self.settling > 0 {
+            // The kernel's types are freed by a thread of their own, some time after the start.
+            self.settling -= 1;
+            release_memory();
+        }
         if let Some(debug) = &mut self.debug {
             debug.print();
         }

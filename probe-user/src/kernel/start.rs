@@ -23,6 +23,9 @@ use crate::aggregate::reconcile::{Ledger, Moment};
 use crate::config::{Config, FilterConfig, ReasonGlob};
 use crate::exit::{CannotTrace, Usage};
 
+/// Ticks after which nothing of the start is left to be given back.
+const SETTLING_TICKS: u8 = 2;
+
 /// Most namespaces and reasons are few; these are the kernel's own bits of a reason.
 const CORE_REASONS: u32 = 1 << 16;
 
@@ -153,6 +156,7 @@ impl Kernel {
             pace: Pace::default(),
             failures_traced: types.features.retransmit_err != 0,
             hz,
+            settling: SETTLING_TICKS,
             debug,
             attached_ns,
             warnings,
