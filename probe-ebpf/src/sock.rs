@@ -96,8 +96,8 @@ pub(crate) fn fill<M: Memory>(out: &mut RawSock, memory: M, sock: Address) {
     fill_owner(out, memory, sock);
     if out.family == AF_INET || out.family == AF_INET6 {
         out.tuple = tuple(sock, out.family, out.protocol as u8);
-        if is_full(out.state) && out.tuple.source_port == 0 {
-            out.tuple.source_port = u16::from_be(memory.get(offset!(inet_sport)));
+        if out.tuple.source_port == 0 {
+            out.tuple.source_port = bound_port(memory);
         }
     }
 }

@@ -106,9 +106,5 @@ pub(crate) fn destroy(ctx: &BtfTracePointContext) {
     emit::<RawFlowEnd>(|record| {
         sock::fill(&mut record.sock, tcp, address);
         sock::fill_tcp(&mut record.tcp, tcp, address);
-        // The local port has just been given back (skc_num is 0); the socket still knows it.
-        if record.sock.tuple.source_port == 0 {
-            record.sock.tuple.source_port = u16::from_be(tcp.get(offset!(inet_sport)));
-        }
     });
 }

@@ -57,11 +57,6 @@ impl ReasonFilter {
     pub fn includes(&self) -> bool {
         !self.include.is_empty()
     }
-
-    /// Is any reason left out?
-    pub fn is_active(&self) -> bool {
-        !self.include.is_empty() || !self.exclude.is_empty()
-    }
 }
 
 /// In linear time per star: on a mismatch only the last star takes one more character.
